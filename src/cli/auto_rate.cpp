@@ -25,7 +25,7 @@ struct Rule {
 
 Rule rule_of(const TrainOptions& o) {
     switch (o.optimizer) {
-        case OptimizerChoice::sgd: return {o.model.starts_with("airbench94") ? 0.25 : 0.1, 256, false};
+        case OptimizerChoice::sgd: return {o.model.name.starts_with("airbench94") ? 0.25 : 0.1, 256, false};
         case OptimizerChoice::adam: return {0.001, 32, true};
         case OptimizerChoice::muon: return {0.02, 32, true};
     }
@@ -38,17 +38,18 @@ struct Length {
 };
 
 Length length_of(const TrainOptions& o, int64_t global_batch, int64_t images) {
-    const int64_t whole = o.drop_last ? images / global_batch : (images + global_batch - 1) / global_batch;
+    const int64_t whole = o.setup.drop_last ? images / global_batch : (images + global_batch - 1) / global_batch;
     const auto of_epoch = double(std::max<int64_t>(whole, 1));
-    const double most = o.max_steps > 0 ? double(o.max_steps) / of_epoch : o.epochs, epochs = std::min(o.epochs, most);
+    const double most = o.setup.max_steps > 0 ? double(o.setup.max_steps) / of_epoch : o.setup.epochs,
+                 epochs = std::min(o.setup.epochs, most);
     return {epochs, epochs * of_epoch};
 }
 
 /// Steps of sgd from which on a deep model stands the whole rate; 0: any run does.
 double enough_steps(const TrainOptions& o) {
     if (o.optimizer != OptimizerChoice::sgd) return 0;
-    if (o.model == "resnet18" || o.model == "resnet34" || o.model.starts_with("pyramidnet")) return 1000;
-    return o.model.starts_with("resnet") ? 2000 : 0;
+    if (o.model.name == "resnet18" || o.model.name == "resnet34" || o.model.name.starts_with("pyramidnet")) return 1000;
+    return o.model.name.starts_with("resnet") ? 2000 : 0;
 }
 
 std::string schedule_name(Schedule::Kind kind) { return name_of(schedule_choices(), std::optional(kind)); }

@@ -97,27 +97,27 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
     ParsedOptions parsed = parse_train_options(args, command(b));
     const ImageSize& size = parsed.options.image_size;
     b.images.size = size.images;
-    if (size.side > 0) b.images.size = {1, size.side, size.side, usual_images(parsed.options.model).c};
+    if (size.side > 0) b.images.size = {1, size.side, size.side, usual_images(parsed.options.model.name).c};
     if (!parsed.options.data.empty() && (size.images.h > 0 || b.images.classes > 0))
         fail(Exit::usage, std::string(size.images.h > 0 ? "--image-size HxWxC" : "--classes") +
                               " is for made-up images; leave it out, or leave out --data");
     check_logical_ranks(parsed.options, b);
     constexpr int64_t traced = 5;
     if (!b.timeline.empty()) b.steps.traced = traced;
-    parsed.options.drop_last = true;  // a smaller batch would be another measurement
-    parsed.options.checkpoint = {};
+    parsed.options.setup.drop_last = true;  // a smaller batch would be another measurement
+    parse_checkpoint_clock("checkpoint-every", "none", parsed.options.setup);
     return parsed;
 }
 
 SplitInfo made_up_split(const TrainOptions& o, const BenchOptions& b, int64_t global_batch) {
-    return made_up_split(o.model, b.images, global_batch, b.steps.warmup + b.steps.measured);
+    return made_up_split(o.model.name, b.images, global_batch, b.steps.warmup + b.steps.measured);
 }
 
 /// Collective.
 Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
                  const std::function<void(const Error&)>& on_failure) {
     const TrainOptions& o = parsed.options;
-    const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, o.backend, comm);
     std::unique_ptr<SplitReader> reader;
     SplitInfo info;
     TrainSetup setup;
@@ -132,23 +132,24 @@ Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
         setup = setup_of(o, info, comm.size(), std::nullopt);
         record_rates(setup.schedule, parsed.resolved);
         set_length(setup, info, b.steps);
-        graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->facts().channel_multiple);
+        graph = with_precision(fuse(build_model(model_of(o, info))), o.backend.precision,
+                               backend->facts().channel_multiple);
         check_effects_on_model(parsed, graph);
     });
-    const Placed where = place(comm, *backend, placement_of(o), {info.image_bytes()});
+    const Placed where = place(comm, *backend, o.placement, {info.image_bytes()});
     if (!reader && !where.resident())
         fail_everywhere(Exit::usage,
                         "made-up images are in memory; give --data for --data-placement partition or stream");
     const DataSet data = reader ? DataSet(comm, *backend, *reader, 0, where)
-                                : DataSet(comm, *backend, info, made_up_rows(info, uint64_t(o.seed)), {}, where);
+                                : DataSet(comm, *backend, info, made_up_rows(info, o.setup.seed), {}, where);
     BenchResult known;
-    known.model = o.model;
-    known.precision = name_of(o.precision);
+    known.model = o.model.name;
+    known.precision = name_of(o.backend.precision);
     known.data = o.data.empty() ? "synthetic" : o.data;
     const ModelOptions seen = model_of(o, info);
     known.image_size = formatted("%dx%dx%d", seen.h, seen.w, seen.c);
     known.versions = versions_of_run(*backend);
-    if (!o.no_environment) known.environment = environment_of_run(*backend);
+    if (!o.run.no_environment) known.environment = environment_of_run(*backend);
     return measure_steps(comm, *backend, graph, data, setup, b.steps, std::move(known), on_failure);
 }
 
@@ -159,14 +160,14 @@ std::optional<Cluster> cluster_of(const BenchOptions& b) {
 }
 
 void expect(BenchResult& r, const Cluster& cluster, const TrainOptions& o) {
-    ModelOptions model{.name = r.model, .classes = int(r.classes), .stem = o.stem};
+    ModelOptions model{.name = r.model, .classes = int(r.classes), .stem = o.model.stem};
     std::sscanf(r.image_size.c_str(), "%dx%dx%d", &model.h, &model.w, &model.c);
     const StepPrediction p = expected_step({.model = model,
                                             .batch = r.batch_per_rank,
                                             .nodes = int(r.hosts),
                                             .ranks = int(r.ranks),
                                             .compute_seconds = r.median.compute + r.median.data,
-                                            .bucket_bytes = size_t(o.bucket_mib * (1 << 20))},
+                                            .bucket_bytes = o.setup.bucket_bytes},
                                            cluster);
     r.expected_images_per_second = p.images_per_second;
     r.expected_limit = name_of(p.limit);
@@ -175,7 +176,7 @@ void expect(BenchResult& r, const Cluster& cluster, const TrainOptions& o) {
 /// Returns the hosts and paths that --no-environment hides; hides nothing without that option.
 Redaction redaction_of(const ParsedOptions& parsed, const std::vector<std::string>& hosts) {
     Redaction hide;
-    if (!parsed.options.no_environment) return hide;
+    if (!parsed.options.run.no_environment) return hide;
     for (const std::string& path : paths_of(parsed)) hide.add_path(path);
     hide.add_hosts(hosts);
     return hide;
@@ -218,9 +219,10 @@ void write_metrics(const RunFiles& files, const Measured& all, const std::string
 void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
                const std::string& message) {
     const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : (o.batch_size + ranks - 1) / ranks;
-    nlohmann::ordered_json j = {{"model", o.model}, {"precision", name_of(o.precision)}, {"ranks", ranks},
-                                {"hosts", hosts},   {"batch_per_rank", batch},           {"message", message}};
-    if (o.device != "auto" && !o.share_device) j["device_kind"] = o.device == "cpu" ? "cpu" : "gpu";
+    nlohmann::ordered_json j = {{"model", o.model.name},   {"precision", name_of(o.backend.precision)},
+                                {"ranks", ranks},          {"hosts", hosts},
+                                {"batch_per_rank", batch}, {"message", message}};
+    if (o.device != "auto" && !o.backend.share_device) j["device_kind"] = o.device == "cpu" ? "cpu" : "gpu";
     if (o.data.empty()) {
         const SplitInfo info = made_up_split(o, b, batch * ranks);
         j["image_size"] = size_text(info);

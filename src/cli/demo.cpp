@@ -124,7 +124,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     const Heartbeat heartbeat(comm.activity(), progress);
     Watchdog watchdog(comm, o.watchdog);
     check_same_program(comm);
-    const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, o.backend, comm);
     std::unique_ptr<SplitReader> reader;
     Graph graph;
     Preprocessing preprocessing;
@@ -138,13 +138,13 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
     const DataSet data(comm, *backend, *reader);
     State state(graph, *backend, nullptr);
-    state.initialise(graph, *backend, uint64_t(o.seed));
+    state.initialise(graph, *backend, o.setup.seed);
     const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * comm.size();
     ForwardPass pass(comm, *backend, graph, state, data, preprocessing, batch);
     progress.close();
 
     if (comm.root()) std::puts(backend->facts().synchronous ? "runs on cpu" : "runs on gpu");
-    const int64_t batches = o.max_steps > 0 ? std::min(o.max_steps, pass.batches()) : pass.batches();
+    const int64_t batches = o.setup.max_steps > 0 ? std::min(o.setup.max_steps, pass.batches()) : pass.batches();
     for (int64_t i = 0; i < batches; ++i) show_batch(comm, pass, i);
     return 0;
 }

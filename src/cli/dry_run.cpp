@@ -20,15 +20,16 @@ double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
 /// The backend to plan on. A GPU that is here is asked what it has free; then it is left alone.
 std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
-    const cuda::WayOptions ways{
-        .precision = o.precision, .norm_by = o.norm_by, .synchronised = o.sync_bn && comm.size() > 1};
+    const cuda::WayOptions ways{.precision = o.backend.precision,
+                                .norm_by = o.backend.norm_by,
+                                .synchronised = o.backend.sync_bn && comm.size() > 1};
     if (!o.chip.empty()) {
         const Chip& chip = find_chip(o.chip);
         const bool linked = comm.size() > 1 && chip.nvlink;
         return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of --chip " + o.chip, ways,
                                                  cuda::bucket_bytes_of(false, linked, linked));
     }
-    BackendOptions options = backend_options_of(o);
+    BackendOptions options = o.backend;
     options.plan_only = true;
     std::unique_ptr<Backend> real = make_backend(o.device, options, comm);
     const std::optional<size_t> free = real->device_memory_free();
@@ -42,8 +43,8 @@ void print_device(Terminal& terminal, const TrainOptions& o, const Backend& back
     if (!o.chip.empty()) where = " (need not be here)";
     if (!o.chip.empty() && ranks > 1)
         where += find_chip(o.chip).nvlink ? ", linked by NVLink or InfiniBand" : ", linked by PCI Express";
-    terminal.line(
-        formatted("device    %s%s, precision %s", backend.facts().device.c_str(), where.c_str(), name_of(o.precision)));
+    terminal.line(formatted("device    %s%s, precision %s", backend.facts().device.c_str(), where.c_str(),
+                            name_of(o.backend.precision)));
     if (const auto left = backend.device_memory_free())
         terminal.line(
             formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and "
@@ -60,11 +61,11 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
         terminal.line(formatted("plans     of cuDNN for a step of %d images:", batch));
         std::istringstream table(plan_table(d.graph,
                                             {.batch = batch,
-                                             .precision = o.precision,
-                                             .norm_by = o.norm_by,
-                                             .sync_bn = o.sync_bn,
+                                             .precision = o.backend.precision,
+                                             .norm_by = o.backend.norm_by,
+                                             .sync_bn = o.backend.sync_bn,
                                              .ranks = ranks,
-                                             .one_stream = o.one_stream},
+                                             .one_stream = o.backend.one_stream},
                                             o.chip));
         for (std::string line; std::getline(table, line);) terminal.line(line);
     } catch (const Error& reason) {

@@ -53,7 +53,7 @@ void check_chip(const TrainOptions& o) {
              "--chip is for --dry-run: a training takes a GPU that is there; leave it out, or add --dry-run");
     if (o.device == "cpu")
         fail(Exit::usage, "--chip " + o.chip + " is a GPU, and --device cpu has none; leave one of them out");
-    cuda::check_precision(o.precision, find_chip(o.chip).capability, "--chip " + o.chip);
+    cuda::check_precision(o.backend.precision, find_chip(o.chip).capability, "--chip " + o.chip);
 }
 
 }  // namespace
@@ -62,29 +62,30 @@ void check_together(const TrainOptions& o) {
     if (o.resume.newest && o.output.empty())
         fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
     check_chip(o);
-    if (o.random_resized_crop && o.crop_pad > 0)
+    if (o.random_windows() && o.setup.augment.pad > 0)
         fail(Exit::usage, "--random-resized-crop and --crop-pad both crop; --crop-pad 0 switches a recipe's off");
-    if (o.resize > 0 && o.resize < o.image_size.side)
-        fail(Exit::usage, formatted("--resize %lld is less than --image-size %d: there would be no centre of that size",
-                                    (long long)o.resize, o.image_size.side));
+    if (const int resize = o.setup.preprocessing.short_side; resize > 0 && resize < o.image_size.side)
+        fail(Exit::usage, formatted("--resize %d is less than --image-size %d: there would be no centre of that size",
+                                    resize, o.image_size.side));
     if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
         fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));
     if (o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam) {
         if (!o.lr) fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");
         if (o.momentum >= 1) fail(Exit::usage, "--lr-unit kilostep needs a --momentum below 1");
     }
-    if (o.sum_loss && !o.lr) fail(Exit::usage, "--lr auto is for --loss mean; give a number, or leave --loss sum out");
-    if (o.decoupled_decay && o.lr && o.lr->rate <= 0)
+    if (o.model.sum_loss && !o.lr)
+        fail(Exit::usage, "--lr auto is for --loss mean; give a number, or leave --loss sum out");
+    if (o.setup.decoupled_decay && o.lr && o.lr->rate <= 0)
         fail(Exit::usage, "--decay-mode decoupled divides by --lr, which is 0");
-    if (o.lr_schedule == Schedule::multistep && o.lr_milestones.empty())
+    if (o.lr_schedule == Schedule::multistep && o.setup.schedule.milestones.empty())
         fail(Exit::usage, "--lr-schedule multistep needs --lr-milestones, as in 60,120");
-    if (o.lr_schedule == Schedule::linear && o.lr_points.points.empty())
+    if (o.lr_schedule == Schedule::linear && o.setup.schedule.points.empty())
         fail(Exit::usage, "--lr-schedule linear needs --lr-points, as in 0:0.2,2:1,10:0");
 }
 
 void check_effects(ParsedOptions& parsed) {
     const TrainOptions& o = parsed.options;
-    if (o.on_nan == OnNan::rollback && !takes_checkpoints(o))
+    if (o.setup.on_nan == OnNan::rollback && !o.setup.checkpoint_at_end)
         fail(Exit::usage,
              "--on-nan rollback goes back to a checkpoint, and --checkpoint-every none takes none; leave "
              "one of them out");
@@ -108,22 +109,22 @@ void check_effects(ParsedOptions& parsed) {
         of_optimizer("beta2", adam, "adam"),
         of_optimizer("epsilon", adam, "adam"),
         of_optimizer("muon-momentum", o.optimizer == OptimizerChoice::muon, "muon"),
-        {"decay", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
-        {"decay-mode", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
-        {"look-ahead-decay", o.look_ahead > 0, "without --look-ahead", {"look-ahead"}},
-        {"crop-scale", o.random_resized_crop, "without --random-resized-crop", {"random-resized-crop"}},
-        {"crop-ratio", o.random_resized_crop, "without --random-resized-crop", {"random-resized-crop"}},
-        {"crop-mode", o.crop_pad > 0, "without --crop-pad", {"crop-pad"}},
-        {"flip-mode", o.flip, "without --flip", {"flip"}},
+        {"decay", o.setup.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
+        {"decay-mode", o.setup.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
+        {"look-ahead-decay", o.setup.look_ahead > 0, "without --look-ahead", {"look-ahead"}},
+        {"crop-scale", o.random_windows(), "without --random-resized-crop", {"random-resized-crop"}},
+        {"crop-ratio", o.random_windows(), "without --random-resized-crop", {"random-resized-crop"}},
+        {"crop-mode", o.setup.augment.pad > 0, "without --crop-pad", {"crop-pad"}},
+        {"flip-mode", o.setup.augment.flip, "without --flip", {"flip"}},
         {"eval-every", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"overwrite", !o.resume.newest, "with --resume auto, which goes on with the run that is there", {"resume"}},
         {"stream-block-mib",
-         o.placement == Placement::automatic || o.placement == Placement::stream,
+         o.placement.placement == Placement::automatic || o.placement.placement == Placement::stream,
          "without --data-placement stream",
          {"data-placement"}},
-        {"stem", o.model.starts_with("resnet"), "without a resnet (--model)", {"model"}}};
+        {"stem", o.model.name.starts_with("resnet"), "without a resnet (--model)", {"model"}}};
     const auto refused = [&](const Need& need, const Given& given) {
         const bool by_flag =
             std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });
@@ -145,7 +146,7 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
     const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(),
                                    [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
     const auto of_model = [&](const char* option, bool holds, const char* what) {
-        return Need{option, holds, "with --model " + parsed.options.model + ", which has no " + what, {"model"}};
+        return Need{option, holds, "with --model " + parsed.options.model.name + ", which has no " + what, {"model"}};
     };
     check_flags(parsed, {of_model("norm-shift-lr", has(ParamGroup::norm_shift), "batch norm"),
                          of_model("filter-lr", has(ParamGroup::filter), "convolutions"),
@@ -165,7 +166,7 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
                          of_gpus("devices"),
                          of_gpus("share-device"),
                          {"data-placement",
-                          gpu || parsed.options.placement != Placement::node,
+                          gpu || parsed.options.placement.placement != Placement::node,
                           "as node on CPUs, where replicate is that",
                           {"device"}},
                          of_gpus("no-graph"),

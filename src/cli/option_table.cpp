@@ -7,16 +7,6 @@
 
 namespace convoy {
 namespace po = boost::program_options;
-namespace {
-
-template <class T> void check_range(const char* name, T v, Range<T> range) {
-    if (v >= range.low && v <= range.high) return;
-    std::ostringstream message;
-    message << "--" << name << " " << v << ": must be from " << range.low << " to " << range.high;
-    fail(Exit::usage, message.str());
-}
-
-}  // namespace
 
 std::string shortest_text(const boost::any& v) {
     if (const auto* s = boost::any_cast<std::string>(&v)) return *s;
@@ -47,29 +37,34 @@ void OptionTable::text(const char* name, std::string& to, const char* standard, 
     add(name, po::value<std::string>(&to)->default_value(standard)->value_name(value), help);
 }
 
-void OptionTable::flag(const char* name, bool& to, const std::string& help) {
-    add(name, po::value<bool>(&to)->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"),
-        help);
+void OptionTable::add_flag(const char* name, const std::string& help) {
+    add(name, po::value<bool>()->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"), help);
 }
 
-void OptionTable::whole(const char* name, int64_t& to, int64_t standard, Range<int64_t> range, const char* value,
-                        const std::string& help) {
-    add(name, po::value<int64_t>(&to)->default_value(standard)->value_name(value), help);
-    readers_.push_back([=, &to](const Values&) { check_range(name, to, range); });
+void OptionTable::add_whole(const char* name, int64_t standard, const char* value, const std::string& help) {
+    add(name, po::value<int64_t>()->default_value(standard)->value_name(value), help);
 }
 
 void OptionTable::count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help) {
     add(name, po::value<int64_t>(&to)->default_value(0, "")->value_name(value), help);
-    readers_.push_back([=, &to](const Values&) { check_range(name, to, Range<int64_t>{0, most}); });
+    readers_.push_back([=](const Values& v) { in_range(name, v, Range<int64_t>{0, most}); });
 }
 
-void OptionTable::number(const char* name, double& to, double standard, Range<double> range, const char* value,
-                         const std::string& help) {
+void OptionTable::add_number(const char* name, double standard, const char* value, const std::string& help) {
     std::ostringstream text;
     text << standard;
-    add(name, po::value<double>(&to)->default_value(standard, text.str())->value_name(value), help);
-    readers_.push_back([=, &to](const Values&) { check_range(name, to, range); });
+    add(name, po::value<double>()->default_value(standard, text.str())->value_name(value), help);
 }
+
+template <class T> T OptionTable::in_range(const char* name, const Values& values, Range<T> range) {
+    const T v = values[name].as<T>();
+    if (v >= range.low && v <= range.high) return v;
+    std::ostringstream message;
+    message << "--" << name << " " << v << ": must be from " << range.low << " to " << range.high;
+    fail(Exit::usage, message.str());
+}
+template int64_t OptionTable::in_range(const char*, const Values&, Range<int64_t>);
+template double OptionTable::in_range(const char*, const Values&, Range<double>);
 
 void OptionTable::config(const char* name, const char* value, const std::string& help) {
     add(name, po::value<std::string>()->value_name(value), help);

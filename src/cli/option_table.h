@@ -23,16 +23,32 @@ public:
     /// Starts a group: --help prints the options that follow under this heading.
     void group(const std::string& heading);
 
-    // Each takes the option's name, where its value goes, its default, and what --help calls its
-    // value. `help` may contain {}, for the list of choices.
+    // Each takes the option's name, the field that its value goes to, its default, and what --help
+    // calls its value. `help` may contain {}, for the list of choices.
     void text(const char* name, std::string& to, const char* standard, const char* value, const std::string& help);
-    void flag(const char* name, bool& to, const std::string& help);
+    /// Adds a flag that sets the field to `given`; without the flag the field stays as it is.
+    template <class T> void flag(const char* name, T& to, T given, const std::string& help) {
+        add_flag(name, help);
+        readers_.push_back([=, &to](const Values& v) {
+            if (v[name].as<bool>()) to = given;
+        });
+    }
+    void flag(const char* name, bool& to, const std::string& help) { flag(name, to, true, help); }
     /// Adds a whole number from 0, where 0 only means that none is given: help names no default.
     void count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help);
-    void whole(const char* name, int64_t& to, int64_t standard, Range<int64_t>, const char* value,
-               const std::string& help);
-    void number(const char* name, double& to, double standard, Range<double>, const char* value,
-                const std::string& help);
+    /// Adds a whole number; the field may have any type of number.
+    template <class T>
+    void whole(const char* name, T& to, int64_t standard, Range<int64_t> range, const char* value,
+               const std::string& help) {
+        add_whole(name, standard, value, help);
+        readers_.push_back([=, &to](const Values& v) { to = T(in_range(name, v, range)); });
+    }
+    template <class T>
+    void number(const char* name, T& to, double standard, Range<double> range, const char* value,
+                const std::string& help) {
+        add_number(name, standard, value, help);
+        readers_.push_back([=, &to](const Values& v) { to = T(in_range(name, v, range)); });
+    }
     template <class T>
     void choice(const char* name, T& to, const char* standard, const Choices<T>& choices, const char* value,
                 std::string help) {
@@ -41,11 +57,19 @@ public:
         readers_.push_back([name, &to, choices](const Values& v) { to = choose(name, text_of(v, name), choices); });
     }
     /// `parse` gets (name, text), and throws Exit::usage.
-    template <class T>
-    void parsed(const char* name, T& to, const char* standard, T (*parse)(const std::string&, const std::string&),
+    template <class To, class T>
+    void parsed(const char* name, To& to, const char* standard, T (*parse)(const std::string&, const std::string&),
                 const char* value, const std::string& help) {
         add_text(name, standard, value, help);
-        readers_.push_back([name, &to, parse](const Values& v) { to = parse(name, text_of(v, name)); });
+        readers_.push_back([=, &to](const Values& v) { to = To(parse(name, text_of(v, name))); });
+    }
+    /// The same for an option that sets several fields of a struct.
+    template <class To>
+    void parsed(const char* name, To& to, const char* standard,
+                void (*parse)(const std::string&, const std::string&, To&), const char* value,
+                const std::string& help) {
+        add_text(name, standard, value, help);
+        readers_.push_back([=, &to](const Values& v) { parse(name, text_of(v, name), to); });
     }
     /// A file of options (parse_with_config), with no default.
     void config(const char* name, const char* value, const std::string& help);
@@ -65,7 +89,12 @@ private:
     using Values = boost::program_options::variables_map;
     void add(const char* name, boost::program_options::value_semantic*, const std::string& help);
     void add_text(const char* name, const char* standard, const char* value, const std::string& help);
+    void add_flag(const char* name, const std::string& help);
+    void add_whole(const char* name, int64_t standard, const char* value, const std::string& help);
+    void add_number(const char* name, double standard, const char* value, const std::string& help);
     static const std::string& text_of(const Values& values, const char* name) { return values[name].as<std::string>(); }
+    /// Throws Exit::usage for a value outside the range.
+    template <class T> static T in_range(const char* name, const Values&, Range<T>);
 
     std::vector<std::pair<std::string, boost::program_options::options_description>> groups_;
     std::vector<std::function<void(const Values&)>> readers_;

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command_line.h"
+#include "train/trainer.h"
 
 namespace convoy {
 namespace {
@@ -53,22 +55,22 @@ NumberList parse_deviations(const std::string& option, const std::string& text) 
 
 namespace {
 
-Interval parse_interval(const std::string& option, const std::string& text, double least, double most) {
+std::pair<float, float> parse_interval(const std::string& option, const std::string& text, double least, double most) {
     const std::vector<double> values = parse_numbers(option, text).values;
     const auto in_range = [&](double v) { return v >= least && v <= most; };
     if (values.size() != 2 || !in_range(values[0]) || !in_range(values[1]) || values[0] > values[1])
         refuse(option, text, formatted("write two numbers from %g to %g, the smaller one first", least, most));
-    return {values[0], values[1]};
+    return {float(values[0]), float(values[1])};
 }
 
 }  // namespace
 
-Interval parse_shares(const std::string& option, const std::string& text) {
-    return parse_interval(option, text, 1e-4, 1);
+void parse_crop_scale(const std::string& option, const std::string& text, Augment& to) {
+    std::tie(to.scale_low, to.scale_high) = parse_interval(option, text, 1e-4, 1);
 }
 
-Interval parse_ratios(const std::string& option, const std::string& text) {
-    return parse_interval(option, text, 0.01, 100);
+void parse_crop_ratio(const std::string& option, const std::string& text, Augment& to) {
+    std::tie(to.ratio_low, to.ratio_high) = parse_interval(option, text, 0.01, 100);
 }
 
 double parse_mixing(const std::string& option, const std::string& text) {
@@ -78,7 +80,7 @@ double parse_mixing(const std::string& option, const std::string& text) {
     return values[0];
 }
 
-ColorJitter parse_jitter(const std::string& option, const std::string& text) {
+void parse_jitter(const std::string& option, const std::string& text, Augment& to) {
     constexpr double most[4] = {10, 10, 10, 0.5};
     std::vector<double> values = parse_numbers(option, text).values;
     bool allowed = !values.empty() && values.size() <= 4 && text.back() != ',';
@@ -88,7 +90,8 @@ ColorJitter parse_jitter(const std::string& option, const std::string& text) {
         refuse(option, text,
                "write brightness, contrast, saturation and hue, as in 0.4,0.4,0.4,0.1: up to four numbers from 0 to "
                "10, hue to 0.5; 0 for none");
-    return {values[0], values[1], values[2], values[3]};
+    float* const fields[4] = {&to.brightness, &to.contrast, &to.saturation, &to.hue};
+    for (size_t i = 0; i < 4; ++i) *fields[i] = float(values[i]);
 }
 
 ImageSize parse_image_side(const std::string& option, const std::string& text) {
@@ -156,16 +159,23 @@ ResumeFrom parse_resume(const std::string& option, const std::string& text) {
     return {.file = text};
 }
 
-CheckpointClock parse_checkpoint_clock(const std::string& option, const std::string& text) {
-    if (text == "none") return {};
+void parse_checkpoint_clock(const std::string& option, const std::string& text, TrainSetup& to) {
+    to.checkpoint_steps = to.checkpoint_epochs = 0;
+    to.checkpoint_seconds = 0;
+    to.checkpoint_at_end = text != "none";
+    if (text == "none") return;
     char* end = nullptr;
     const long long whole = std::strtoll(text.c_str(), &end, 10);
     const std::string unit = end;
-    if (end != text.c_str() && whole > 0 && unit.empty()) return {.steps = whole};
-    if (end != text.c_str() && whole > 0 && unit == "e") return {.epochs = whole};
-    const double seconds = parse_duration(text).value_or(0);
-    if (seconds <= 0) refuse(option, text, "write 500 (steps), 10m or 1h30m (time, to 8760h), 2e (epochs), or none");
-    return {.seconds = seconds};
+    if (end != text.c_str() && whole > 0 && unit.empty()) {
+        to.checkpoint_steps = whole;
+    } else if (end != text.c_str() && whole > 0 && unit == "e") {
+        to.checkpoint_epochs = whole;
+    } else {
+        to.checkpoint_seconds = parse_duration(text).value_or(0);
+        if (to.checkpoint_seconds <= 0)
+            refuse(option, text, "write 500 (steps), 10m or 1h30m (time, to 8760h), 2e (epochs), or none");
+    }
 }
 
 double parse_time_limit(const std::string& option, const std::string& text) {
@@ -219,23 +229,22 @@ std::optional<double> parse_warmup(const std::string& option, const std::string&
     return parse_number_or_auto(option, text, 1e9, "must be epochs from 0 to 1e9, or auto");
 }
 
-RatePoints parse_rate_points(const std::string& option, const std::string& text) {
-    RatePoints all;
+void parse_rate_points(const std::string& option, const std::string& text, Schedule& to) {
+    to.points.clear();
     std::istringstream in(text);
     for (std::string item; std::getline(in, item, ',');) {
         const size_t colon = item.find(':');
         if (colon == std::string::npos || colon == 0 || colon + 1 == item.size())
             refuse(option, text, "write epoch:factor pairs, as in 0:0.2,2:1,10:0");
         const bool share = item[colon - 1] == '%';
-        if (share != all.of_run && !all.points.empty()) refuse(option, text, "write epochs or percent, not both");
-        all.of_run = share;
+        if (share != to.points_of_run && !to.points.empty()) refuse(option, text, "write epochs or percent, not both");
+        to.points_of_run = share;
         const std::vector<double> at = parse_numbers(option, item.substr(0, share ? colon - 1 : colon)).values;
         if (at.size() != 1) refuse(option, text, "a % has no number before it");
         const double place = share ? at[0] / 100 : at[0];
-        if (!all.points.empty() && place <= all.points.back().first) refuse(option, text, "epochs must rise");
-        all.points.emplace_back(place, parse_numbers(option, item.substr(colon + 1)).values.at(0));
+        if (!to.points.empty() && place <= to.points.back().first) refuse(option, text, "epochs must rise");
+        to.points.emplace_back(place, parse_numbers(option, item.substr(colon + 1)).values.at(0));
     }
-    return all;
 }
 
 }  // namespace convoy

@@ -11,6 +11,10 @@
 
 namespace convoy {
 
+struct Augment;
+struct Schedule;
+struct TrainSetup;
+
 /// Numbers separated by commas; none if the text is empty.
 struct NumberList {
     std::string text;  ///< as it was written, for messages
@@ -20,24 +24,14 @@ NumberList parse_numbers(const std::string& option, const std::string& text);
 std::vector<double> parse_milestones(const std::string& option, const std::string& text);
 /// Parses numbers as parse_numbers() does, for divisors: from 1e-6 to 1e6.
 NumberList parse_deviations(const std::string& option, const std::string& text);
-/// From low to high.
-struct Interval {
-    double low, high;
-};
-/// Two shares of a whole, each above 0 and at most 1, as in 0.08,1.
-Interval parse_shares(const std::string& option, const std::string& text);
-/// Two ratios from 0.01 to 100, as in 0.75,1.3333.
-Interval parse_ratios(const std::string& option, const std::string& text);
+/// Parses the range of a window's share of the area, as in 0.08,1: each above 0 and at most 1.
+void parse_crop_scale(const std::string& option, const std::string& text, Augment&);
+/// Parses the range of a window's width over height, from 0.01 to 100, as in 0.75,1.3333.
+void parse_crop_ratio(const std::string& option, const std::string& text, Augment&);
 /// The alpha of a Beta distribution that images are mixed by, from 0.01 to 1; 0: they are not.
 double parse_mixing(const std::string& option, const std::string& text);
-/// How much the colours of an image may change, each as torchvision's ColorJitter has it; 0: not.
-struct ColorJitter {
-    double brightness = 0, contrast = 0, saturation = 0;  ///< factors from 1 less this to 1 more
-    double hue = 0;                                       ///< turns, at most 1/2, either way
-    bool on() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
-};
-/// Up to four numbers in that order, as in 0.4,0.4,0.4; those that are missing are 0.
-ColorJitter parse_jitter(const std::string& option, const std::string& text);
+/// Parses up to four of brightness, contrast, saturation and hue, as in 0.4,0.4,0.4; 0: the others.
+void parse_jitter(const std::string& option, const std::string& text, Augment&);
 /// The part of each image that the model sees. Both empty: the whole image.
 struct ImageSize {
     std::string text{};  ///< as it was written
@@ -59,12 +53,8 @@ struct ResumeFrom {
 };
 ResumeFrom parse_resume(const std::string& option, const std::string& text);
 
-/// When checkpoints are taken; at most one is positive.
-struct CheckpointClock {
-    int64_t steps = 0, epochs = 0;
-    double seconds = 0;
-};
-CheckpointClock parse_checkpoint_clock(const std::string& option, const std::string& text);
+/// Parses when checkpoints are taken; sets one of the intervals, or none.
+void parse_checkpoint_clock(const std::string& option, const std::string& text, TrainSetup&);
 
 // Seconds. 0: no limit, no watchdog.
 double parse_time_limit(const std::string& option, const std::string& text);
@@ -81,11 +71,7 @@ struct GivenRate {
 std::optional<GivenRate> parse_rate(const std::string& option, const std::string& text);
 /// --warmup-epochs: epochs; nothing for auto.
 std::optional<double> parse_warmup(const std::string& option, const std::string& text);
-/// --lr-points: (epoch, factor), or (share of the run, factor).
-struct RatePoints {
-    std::vector<std::pair<double, double>> points{};
-    bool of_run = false;
-};
-RatePoints parse_rate_points(const std::string& option, const std::string& text);
+/// Parses --lr-points: (epoch, factor), or (share of the run, factor).
+void parse_rate_points(const std::string& option, const std::string& text, Schedule&);
 
 }  // namespace convoy

@@ -28,7 +28,7 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
                             const SplitInfo& data, const TrainingPrograms& programs, const Backend& backend,
                             RunPlace place, int ranks) {
     const TrainOptions& o = parsed.options;
-    RunDescription run;
+    RunDescription run = o.run;
     run.place = std::move(place);
     run.model = {d.model, d.setup.preprocessing, data.class_names, data.type};
     run.attributes = {.command_line = command_line_of("train", args),
@@ -38,12 +38,8 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
                       .identity = identity_of(o, data, d.setup, d.placed),
                       .versions = versions_of_run(backend),
                       .environment = environment_of_run(backend)};
-    run.metrics_every = steps_between_rows(programs.total_steps(), o.metrics_every);
-    run.keep = o.keep;
-    run.publish_every = o.publish_every;
-    run.strict_io = o.strict_io;
+    run.metrics_every = steps_between_rows(programs.total_steps(), o.setup.metrics_every);
     run.logical = d.setup.logical_ranks > 0;
-    run.no_environment = o.no_environment;
     run.paths = paths_of(parsed);
     return run;
 }
@@ -186,7 +182,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     stop_on_signals(requests);
 
     // 2. Backend
-    const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, o.backend, comm);
 
     // 3. Data and model: what they are, before any image is read
     Description d = describe_training(comm, *backend, parsed, limit.deadline);

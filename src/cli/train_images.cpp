@@ -11,19 +11,21 @@ namespace {
 
 /// Vectors (f32) are taken as they are, and have no left and right.
 void check_vectors(const TrainOptions& o) {
-    for (const auto& [given, option] : {std::pair{o.crop_pad > 0, "--crop-pad"},
-                                        {o.flip, "--flip"},
-                                        {o.color_jitter.on(), "--color-jitter"},
-                                        {o.mixup > 0, "--mixup"},
-                                        {o.cutmix > 0, "--cutmix"},
-                                        {o.tta != Tta::plain, "--tta"},
+    const Augment& a = o.setup.augment;
+    for (const auto& [given, option] : {std::pair{a.pad > 0, "--crop-pad"},
+                                        {a.flip, "--flip"},
+                                        {a.jitters(), "--color-jitter"},
+                                        {a.mixup > 0, "--mixup"},
+                                        {a.cutmix > 0, "--cutmix"},
+                                        {o.setup.tta != Tta::plain, "--tta"},
                                         {o.image_size.side > 0, "--image-size"},
-                                        {o.resize > 0, "--resize"},
-                                        {o.random_resized_crop, "--random-resized-crop"}})
+                                        {o.setup.preprocessing.short_side > 0, "--resize"},
+                                        {o.random_windows(), "--random-resized-crop"}})
         if (given)
             fail(Exit::usage, std::string(option) + " is for images, and " + o.data + " holds vectors; leave it out");
-    if (o.model.starts_with("airbench94"))
-        fail(Exit::usage, "--model " + o.model + " takes images, and " + o.data + " holds vectors; choose another one");
+    if (o.model.name.starts_with("airbench94"))
+        fail(Exit::usage,
+             "--model " + o.model.name + " takes images, and " + o.data + " holds vectors; choose another one");
 }
 
 int side_of(const TrainOptions& o) { return o.image_size.side; }
@@ -40,7 +42,7 @@ int default_short_side(int side) { return int(std::lround(side * 8.0 / 7)); }
 
 void check_images(const TrainOptions& o, const SplitInfo& data) {
     if (data.type == DType::f32) return check_vectors(o);
-    if (o.color_jitter.on() && data.channels != 3)
+    if (o.setup.augment.jitters() && data.channels != 3)
         fail(Exit::usage, "--color-jitter is for images of red, green and blue, and " +
                               (o.data.empty() ? "made-up ones" : "those of " + o.data) + " have " +
                               std::to_string(data.channels) + (data.channels == 1 ? " channel" : " channels") +
@@ -48,31 +50,31 @@ void check_images(const TrainOptions& o, const SplitInfo& data) {
     if (data.ragged && side_of(o) == 0)
         fail(Exit::usage, o.data + ": its images are of many sizes, up to " + std::to_string(data.height) + "x" +
                               std::to_string(data.width) + "; give --image-size, as in --image-size 224");
-    if (o.resize > 0 && side_of(o) == 0 && o.resize < std::max(data.height, data.width))
-        fail(Exit::usage, "--resize " + std::to_string(o.resize) + ": is less than the images have, and the model " +
+    if (const int side = o.setup.preprocessing.short_side;
+        side > 0 && side_of(o) == 0 && side < std::max(data.height, data.width))
+        fail(Exit::usage, "--resize " + std::to_string(side) + ": is less than the images have, and the model " +
                               "sees all of them; give --image-size too");
     const Crop crop = augment_of(o, data).crop;
-    if ((crop != Crop::shifted || !o.image_size.earlier.empty()) && o.crop_pad > 0)
-        fail(Exit::usage, "--crop-pad " + std::to_string(o.crop_pad) +
+    const int pad = o.setup.augment.pad;
+    if ((crop != Crop::shifted || !o.image_size.earlier.empty()) && pad > 0)
+        fail(Exit::usage, "--crop-pad " + std::to_string(pad) +
                               " moves images of the model's size, and these are resized; --crop-pad 0 switches it off, "
                               "also a recipe's, and --random-resized-crop beside it takes random windows");
-    if (crop != Crop::shifted && o.model.starts_with("airbench94"))
-        fail(Exit::usage, "--model " + o.model + " takes its first filters from images as they are, and these are " +
+    if (crop != Crop::shifted && o.model.name.starts_with("airbench94"))
+        fail(Exit::usage, "--model " + o.model.name +
+                              " takes its first filters from images as they are, and these are " +
                               "resized; choose another one, or leave out --image-size");
-    if (o.crop_reflect && o.crop_pad >= std::min(data.height, data.width))
-        fail(Exit::usage,
-             "--crop-pad " + std::to_string(o.crop_pad) + ": reflected padding must be smaller than the image");
+    if (o.setup.augment.reflect && pad >= std::min(data.height, data.width))
+        fail(Exit::usage, "--crop-pad " + std::to_string(pad) + ": reflected padding must be smaller than the image");
 }
 
 ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
-    return {.name = o.model,
-            .h = side_of(o) > 0 ? side_of(o) : data.height,
-            .w = side_of(o) > 0 ? side_of(o) : data.width,
-            .c = data.channels,
-            .classes = data.classes,
-            .stem = o.stem,
-            .label_smoothing = float(o.label_smoothing),
-            .sum_loss = o.sum_loss};
+    ModelOptions m = o.model;
+    m.h = side_of(o) > 0 ? side_of(o) : data.height;
+    m.w = side_of(o) > 0 ? side_of(o) : data.width;
+    m.c = data.channels;
+    m.classes = data.classes;
+    return m;
 }
 
 std::vector<EarlierGraph> earlier_graphs(const TrainOptions& o, const SplitInfo& data, const Graph& graph,
@@ -92,29 +94,14 @@ std::vector<EarlierGraph> earlier_graphs(const TrainOptions& o, const SplitInfo&
 }
 
 Augment augment_of(const TrainOptions& o, const SplitInfo& data) {
-    Augment a = preprocessing_of(o, data).plain();
-    if (o.random_resized_crop) {
-        a.crop = Crop::random_resized;
-        a.scale_low = float(o.crop_scale.low);
-        a.scale_high = float(o.crop_scale.high);
-        a.ratio_low = float(o.crop_ratio.low);
-        a.ratio_high = float(o.crop_ratio.high);
-    }
-    a.pad = int(o.crop_pad);
-    a.reflect = o.crop_reflect;
-    a.flip = o.flip;
-    a.alternate = o.flip_alternate;
-    a.brightness = float(o.color_jitter.brightness);
-    a.contrast = float(o.color_jitter.contrast);
-    a.saturation = float(o.color_jitter.saturation);
-    a.hue = float(o.color_jitter.hue);
-    a.mixup = float(o.mixup);
-    a.cutmix = float(o.cutmix);
+    Augment a = o.setup.augment;
+    a.short_side = preprocessing_of(o, data).short_side;
+    if (a.short_side > 0 && !o.random_windows()) a.crop = Crop::centre;
     return a;
 }
 
 Preprocessing preprocessing_of(const TrainOptions& o, const SplitInfo& data) {
-    Preprocessing p{data.mean, data.stddev};
+    Preprocessing p{data.mean, data.stddev, o.setup.preprocessing.short_side};
     const auto replace = [&](const char* option, const NumberList& given, std::vector<float>& by_channel) {
         if (given.values.empty()) return;
         if (int(given.values.size()) != data.channels)
@@ -126,10 +113,7 @@ Preprocessing preprocessing_of(const TrainOptions& o, const SplitInfo& data) {
     replace("stddev", o.stddev, p.stddev);
     for (float& deviation : p.stddev)
         if (deviation <= 0) deviation = 1;  // a constant channel carries nothing to scale
-    if (o.resize > 0)
-        p.short_side = int(o.resize);
-    else if (!of_model_size(o, data))
-        p.short_side = default_short_side(side_of(o));
+    if (p.short_side == 0 && !of_model_size(o, data)) p.short_side = default_short_side(side_of(o));
     return p;
 }
 

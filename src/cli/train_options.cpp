@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/option_effects.h"
 #include "cli/recorded_options.h"
+#include "cli/train_setup.h"
 
 namespace convoy {
 namespace po = boost::program_options;
@@ -18,8 +19,8 @@ constexpr int64_t most_samples = 1 << 24, most_steps = 1'000'000'000'000'000;
 
 void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.text("data", o.data, "", "DIR", "data set of HDF5 shards, made by 'convoy convert'");
-    t.text("model", o.model, command.model.c_str(), "NAME", list_of(model_names()));
-    t.choice("stem", o.stem, "auto",
+    t.text("model", o.model.name, command.model.c_str(), "NAME", list_of(model_names()));
+    t.choice("stem", o.model.stem, "auto",
              Choices<std::string>{{"auto", "auto", "by image size"}, {"imagenet", "imagenet"}, {"cifar", "cifar"}},
              "KIND", "of the resnets: {}");
     t.config("config", "FILE", "recipe: key = value lines; keys are options that write nothing; flags win over it");
@@ -28,18 +29,18 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.flag("overwrite", o.overwrite, "replace the run that is in --output");
     t.parsed("resume", o.resume, "none", parse_resume, "WHAT",
              "none, auto (newest sound checkpoint in --output; alone, with the run's options), or a checkpoint file");
-    t.parsed("checkpoint-every", o.checkpoint, "10m", parse_checkpoint_clock, "WHEN",
+    t.parsed("checkpoint-every", o.setup, "10m", parse_checkpoint_clock, "WHEN",
              "500 (steps), 10m or 1h30m (time), 2e (epochs), then also at the end and after the best evaluation; or "
              "none: only before a stop");
-    t.whole("keep", o.keep, command.keep, {0, 1'000'000}, "N",
+    t.whole("keep", o.run.keep, command.keep, {0, 1'000'000}, "N",
             "newest checkpoints to keep, besides the best; 0: none when done");
     t.parsed("time-limit", o.time_limit, "", parse_time_limit, "TIME",
              "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit");
-    t.flag("strict-io", o.strict_io,
+    t.flag("strict-io", o.run.strict_io,
            "end the run if metrics or a checkpoint cannot be written; else warn and train on");
-    t.parsed("publish-every", o.publish_every, "5s", parse_publish_every, "TIME",
+    t.parsed("publish-every", o.run.publish_every, "5s", parse_publish_every, "TIME",
              "least time between two updates of metrics.h5; longer where they take more than 2 % of it");
-    t.choice("on-nan", o.on_nan, "stop",
+    t.choice("on-nan", o.setup.on_nan, "stop",
              Choices<OnNan>{{"stop", OnNan::stop, "exit 4"},
                             {"skip", OnNan::skip, "leave the update out"},
                             {"rollback", OnNan::rollback, "to the last checkpoint, at half the rate"}},
@@ -49,38 +50,39 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
 }
 
 void add_device(OptionTable& t, TrainOptions& o) {
+    BackendOptions& b = o.backend;
     t.group("devices and seed");
     t.choice("device", o.device, "auto", device_choices(), "KIND", "{}");
-    t.choice("precision", o.precision, "f32", precision_choices(), "TYPE",
+    t.choice("precision", b.precision, "f32", precision_choices(), "TYPE",
              "of activations and gradients: {}; on CPUs f32 or bf16");
-    t.parsed("devices", o.devices, "", parse_devices, "I,J",
+    t.parsed("devices", b.devices, "", parse_devices, "I,J",
              "GPUs that the ranks of a node take, counted among the visible ones; all by default");
-    t.choice("data-placement", o.placement, "auto", placement_choices(), "WHERE", "where images are: {}");
+    t.choice("data-placement", o.placement.placement, "auto", placement_choices(), "WHERE", "where images are: {}");
     t.number("stream-block-mib", o.stream_block_mib, 0, {0, 1 << 20}, "MIB",
              "stream: size of a block, in which samples are shuffled; 0: a sixteenth of the images, but 32 at least");
-    t.flag("share-device", o.share_device, "let several ranks use one GPU; gradients then go through the host");
-    t.flag("no-graph", o.no_graph, "launch the operations of a step one by one, not as one CUDA graph");
-    t.flag("one-stream", o.one_stream,
+    t.flag("share-device", b.share_device, "let several ranks use one GPU; gradients then go through the host");
+    t.flag("no-graph", b.capture, false, "launch the operations of a step one by one, not as one CUDA graph");
+    t.flag("one-stream", b.one_stream,
            "compute one operation after the other on GPUs: no weight gradient at the same time as the data gradient");
-    t.flag("bf16-gradients", o.bf16_gradients, "sum gradients over GPUs in bf16");
-    t.choice("norm-by", o.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
-    t.parsed("tune", o.tune_seconds, "full", parse_tuning, "WHICH",
+    t.flag("bf16-gradients", b.bf16_gradients, "sum gradients over GPUs in bf16");
+    t.choice("norm-by", b.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
+    t.parsed("tune", b.tune_seconds, "full", parse_tuning, "WHICH",
              "time the ways of each operation, once a kind of GPU or processor: full, quick (not at all), or for a "
              "time, as in 90s");
-    t.choice("conv-by", o.conv_by, "measured", conv_choices(), "WAY", "how convolutions run on CPUs: {}");
-    t.choice("bind", o.bind, "auto",
+    t.choice("conv-by", b.conv_by, "measured", conv_choices(), "WAY", "how convolutions run on CPUs: {}");
+    t.choice("bind", b.bind, "auto",
              Choices<bool>{{"auto", true,
                             "the ranks of a node share its cores out, each near its GPU, unless the "
                             "launcher did"},
                            {"none", false, "leave every rank all cores that it was given"}},
              "HOW", "{}");
-    t.whole("threads", o.threads, 0, {0, 4096}, "N", "CPU threads per rank; 0: this rank's share of the cores");
-    t.whole("seed", o.seed, 1, {0, most_steps}, "N", "of initial weights, sample order and augmentation");
+    t.whole("threads", b.threads, 0, {0, 4096}, "N", "CPU threads per rank; 0: this rank's share of the cores");
+    t.whole("seed", o.setup.seed, 1, {0, most_steps}, "N", "of initial weights, sample order and augmentation");
 }
 
 void add_reports(OptionTable& t, TrainOptions& o) {
     t.group("reports");
-    t.whole("log-interval", o.log_interval, 10, {1, 1'000'000}, "STEPS",
+    t.whole("log-interval", o.setup.log_interval, 10, {1, 1'000'000}, "STEPS",
             "steps between progress lines; at most two seconds, or a step");
     t.choice("log-format", o.log_format, "plain",
              Choices<LogFormat>{{"plain", LogFormat::plain},
@@ -90,9 +92,9 @@ void add_reports(OptionTable& t, TrainOptions& o) {
                                 {"imagenet", LogFormat::imagenet}},
              "KIND", "lines of progress: {}; all but plain are those of PyTorch scripts");
     t.text("log-dir", o.log_dir, "", "DIR", "also write each rank's lines to a file there: rank-0000.log, ...");
-    t.whole("metrics-every", o.metrics_every, 0, {0, 1'000'000'000}, "STEPS",
+    t.whole("metrics-every", o.setup.metrics_every, 0, {0, 1'000'000'000}, "STEPS",
             "keep the metrics of every N-th step; 0: of every step, or of as many as make a million rows");
-    t.flag("no-environment", o.no_environment,
+    t.flag("no-environment", o.run.no_environment,
            "record no addresses, job, system and serial numbers; hosts are host-1, ..., paths their last part; kinds "
            "of devices, versions, options and times stay");
     t.flag("dry-run", o.dry_run,
@@ -103,6 +105,7 @@ void add_reports(OptionTable& t, TrainOptions& o) {
 }
 
 void add_batches(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
+    TrainSetup& s = o.setup;
     t.group("batches and epochs");
     t.count("batch-per-rank", o.batch_per_rank, most_samples, "N", "samples per rank and step");
     const std::string standard = command.batch_size > 0 ? formatted(" (default %d)", int(command.batch_size)) : "";
@@ -111,21 +114,22 @@ void add_batches(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.whole("virtual-ranks", o.virtual_ranks, 0, {0, 65536}, "V",
             "train as V ranks would, the same bits on any number of ranks up to V; 0: as there are");
     t.whole("accumulate", o.accumulate, 0, {0, 65536}, "K", "short for --virtual-ranks of K times the ranks; 0: not");
-    t.number("epochs", o.epochs, 1, {1e-6, 1e9}, "N",
+    t.number("epochs", s.epochs, 1, {1e-6, 1e9}, "N",
              "passes over the training split; 9.9 is nine and then 0.9 of the steps of one");
-    t.whole("max-steps", o.max_steps, 0, {0, most_steps}, "N", "stop after N steps; 0: no limit");
-    t.flag("drop-last", o.drop_last, "leave out the last batch of an epoch if it is not full");
-    t.whole("eval-every", o.eval_every, 1, {0, 1'000'000'000}, "EPOCHS",
+    t.whole("max-steps", s.max_steps, 0, {0, most_steps}, "N", "stop after N steps; 0: no limit");
+    t.flag("drop-last", s.drop_last, "leave out the last batch of an epoch if it is not full");
+    t.whole("eval-every", s.eval_every, 1, {0, 1'000'000'000}, "EPOCHS",
             "epochs between evaluations; 0: only at the end");
     t.whole("eval-images", o.eval_images, 0, {0, most_steps}, "N", "evaluate on the first N test images; 0: on all");
     t.flag("no-eval", o.no_eval, "no evaluation at all; the test split is not read");
-    t.flag("sync-bn", o.sync_bn, "batch norm over the global batch; else over each rank's own samples");
+    t.flag("sync-bn", o.backend.sync_bn, "batch norm over the global batch; else over each rank's own samples");
     t.number("bucket-mib", o.bucket_mib, 0, {0, 4096}, "MIB",
              "least size of a gradient bucket; 0: 4, or 16 where NVLink or InfiniBand links GPUs; 4096: one all-reduce "
              "after backward");
 }
 
 void add_rates(OptionTable& t, TrainOptions& o) {
+    TrainSetup& s = o.setup;
     t.group("optimizer and schedule");
     t.choice("optimizer", o.optimizer, "sgd", optimizer_choices(), "NAME", "{}");
     t.parsed(
@@ -138,77 +142,78 @@ void add_rates(OptionTable& t, TrainOptions& o) {
                             "--lr and --weight-decay are for 1,024 samples, and divided by the "
                             "1 + 1 / (1 - momentum) that nesterov multiplies steps with"}},
              "UNIT", "{}");
-    t.number("norm-shift-lr", o.norm_shift_lr, 1, {1e-6, 1e6}, "F", "rate of batch norms' shifts, times the rate");
-    t.number("filter-lr", o.filter_lr, 1, {1e-6, 1e6}, "F", "rate of convolution weights, times the rate");
-    t.number("linear-lr", o.linear_lr, 1, {1e-6, 1e6}, "F", "rate of linear weights, times the rate");
-    t.number("muon-momentum", o.muon_momentum, 0.6, {0, 1}, "M", "Nesterov momentum of Muon");
-    t.number("whitening-bias-epochs", o.whitening_bias_epochs, 0, {0, 1e9}, "N",
+    t.number("norm-shift-lr", s.norm_shift_rate, 1, {1e-6, 1e6}, "F", "rate of batch norms' shifts, times the rate");
+    t.number("filter-lr", s.filter_rate, 1, {1e-6, 1e6}, "F", "rate of convolution weights, times the rate");
+    t.number("linear-lr", s.linear_rate, 1, {1e-6, 1e6}, "F", "rate of linear weights, times the rate");
+    t.number("muon-momentum", s.optimizer.muon_momentum, 0.6, {0, 1}, "M", "Nesterov momentum of Muon");
+    t.number("whitening-bias-epochs", s.whitening_bias_epochs, 0, {0, 1e9}, "N",
              "train the bias of whitening filters for N epochs; 0: throughout");
     t.choice("lr-schedule", o.lr_schedule, "auto", schedule_choices(), "KIND", "{}");
-    t.number("lr-gamma", o.lr_gamma, 0.1, {0, 1e6}, "F", "factor at each step or milestone");
-    t.number("lr-step-epochs", o.lr_step_epochs, 30, {1e-6, 1e9}, "N", "step: epochs between two drops");
-    t.parsed("lr-milestones", o.lr_milestones, "", parse_milestones, "E,E",
+    t.number("lr-gamma", s.schedule.gamma, 0.1, {0, 1e6}, "F", "factor at each step or milestone");
+    t.number("lr-step-epochs", s.schedule.step_epochs, 30, {1e-6, 1e9}, "N", "step: epochs between two drops");
+    t.parsed("lr-milestones", s.schedule.milestones, "", parse_milestones, "E,E",
              "multistep: epochs at which the rate drops");
-    t.parsed("lr-points", o.lr_points, "", parse_rate_points, "E:F,E:F",
+    t.parsed("lr-points", s.schedule, "", parse_rate_points, "E:F,E:F",
              "linear: factor F of the rate at epoch E, straight lines between; 23% as E: at that share of the run");
     t.parsed("warmup-epochs", o.warmup_epochs, "auto", parse_warmup, "N",
              "linear rise from 0; auto: with --lr auto 5 epochs, but at most 0.3 of the run, else none");
 }
 
 void add_rule(OptionTable& t, TrainOptions& o) {
+    TrainSetup& s = o.setup;
     t.number("momentum", o.momentum, 0.9, {0, 1}, "M", "of sgd");
-    t.flag("nesterov", o.nesterov, "of sgd");
-    t.number("beta1", o.beta1, 0.9, {0, 0.999999}, "B", "of adam");
-    t.number("beta2", o.beta2, 0.999, {0, 0.99999999}, "B", "of adam");
-    t.number("epsilon", o.epsilon, 1e-8, {1e-30, 1}, "E", "of adam");
-    t.number("weight-decay", o.weight_decay, 0, {0, 1e6}, "D", "L2, added to the gradient");
-    t.choice("decay-mode", o.decoupled_decay, "l2",
+    t.flag("nesterov", s.optimizer.nesterov, "of sgd");
+    t.number("beta1", s.optimizer.beta1, 0.9, {0, 0.999999}, "B", "of adam");
+    t.number("beta2", s.optimizer.beta2, 0.999, {0, 0.99999999}, "B", "of adam");
+    t.number("epsilon", s.optimizer.epsilon, 1e-8, {1e-30, 1}, "E", "of adam");
+    t.number("weight-decay", s.weight_decay, 0, {0, 1e6}, "D", "L2, added to the gradient");
+    t.choice("decay-mode", s.decoupled_decay, "l2",
              Choices<bool>{{"l2", false},
                            {"decoupled", true,
                             "divided by the parameter's base rate, which it then does not depend "
                             "on"}},
              "MODE", "{}");
-    t.choice("decay", o.decay_weights_only, "all",
+    t.choice("decay", s.decay_weights_only, "all",
              Choices<bool>{{"all", false}, {"weights", true, "neither biases nor batch norm"}}, "WHICH",
              "what decays: {}");
-    t.number("label-smoothing", o.label_smoothing, 0, {0, 1}, "S",
+    t.number("label-smoothing", o.model.label_smoothing, 0, {0, 1}, "S",
              "share of the target spread over all classes, in training; evaluations do not smooth");
-    t.choice("loss", o.sum_loss, "mean", Choices<bool>{{"mean", false}, {"sum", true}}, "KIND",
+    t.choice("loss", o.model.sum_loss, "mean", Choices<bool>{{"mean", false}, {"sum", true}}, "KIND",
              "loss of a batch that gradients belong to: {}");
-    t.whole("look-ahead", o.look_ahead, 0, {0, 1'000'000}, "N",
+    t.whole("look-ahead", s.look_ahead, 0, {0, 1'000'000}, "N",
             "every N steps move slow weights towards the weights, and go on from there; 0: never");
-    t.number("look-ahead-decay", o.look_ahead_decay, 0.95, {0, 1}, "D",
+    t.number("look-ahead-decay", s.look_ahead_decay, 0.95, {0, 1}, "D",
              "the slow weights keep D^N * (steps done / all steps)^3 of themselves");
 }
 
 void add_augmentation(OptionTable& t, TrainOptions& o) {
+    Augment& a = o.setup.augment;
     t.group("augmentation");
     t.parsed("image-size", o.image_size, "", parse_image_side, "SIDE",
              "the model sees squares of so many pixels, cut out of resized images (default: images as they are); by "
              "epoch as in 160:0,192:10,224:20; bench also makes images up, as in 32x32x3");
-    t.whole("resize", o.resize, 0, {0, 8192}, "SIDE",
+    t.whole("resize", o.setup.preprocessing.short_side, 0, {0, 8192}, "SIDE",
             "resize images to this short side and take the centre, where no window is drawn (default: 8/7 of "
             "--image-size)");
-    t.flag("random-resized-crop", o.random_resized_crop, "train on random windows of the images, resized");
-    t.parsed("crop-scale", o.crop_scale, "0.08,1", parse_shares, "LOW,HIGH", "share of the image that a window has");
-    t.parsed("crop-ratio", o.crop_ratio, "0.75,1.3333333333333333", parse_ratios, "LOW,HIGH",
-             "width over height of a window");
-    t.whole("crop-pad", o.crop_pad, 0, {0, 4096}, "N", "pad by N pixels, then crop at random; 0: no crop");
-    t.choice("crop-mode", o.crop_reflect, "zero", Choices<bool>{{"zero", false, "black"}, {"reflect", true}}, "MODE",
+    t.flag("random-resized-crop", a.crop, Crop::random_resized, "train on random windows of the images, resized");
+    t.parsed("crop-scale", a, "0.08,1", parse_crop_scale, "LOW,HIGH", "share of the image that a window has");
+    t.parsed("crop-ratio", a, "0.75,1.3333333333333333", parse_crop_ratio, "LOW,HIGH", "width over height of a window");
+    t.whole("crop-pad", a.pad, 0, {0, 4096}, "N", "pad by N pixels, then crop at random; 0: no crop");
+    t.choice("crop-mode", a.reflect, "zero", Choices<bool>{{"zero", false, "black"}, {"reflect", true}}, "MODE",
              "content of the padding: {}");
-    t.flag("flip", o.flip, "mirror half of the images left-right");
-    t.choice("flip-mode", o.flip_alternate, "random",
+    t.flag("flip", a.flip, "mirror half of the images left-right");
+    t.choice("flip-mode", a.alternate, "random",
              Choices<bool>{{"random", false},
                            {"alternate", true, "drawn once for each image, then turned over every epoch"}},
              "MODE", "{}");
-    t.parsed("color-jitter", o.color_jitter, "0", parse_jitter, "B,C,S,H",
+    t.parsed("color-jitter", a, "0", parse_jitter, "B,C,S,H",
              "change brightness, contrast and saturation of training images by factors up to 1 less or more than 1 by "
              "these, and the hue by up to H turns, H up to 0.5; in random order; 0: not");
-    t.parsed("mixup", o.mixup, "0", parse_mixing, "A",
+    t.parsed("mixup", a.mixup, "0", parse_mixing, "A",
              "mix each training image with another of its batch, in shares of Beta(A, A), A up to 1; 0: not");
-    t.parsed("cutmix", o.cutmix, "0", parse_mixing, "A",
+    t.parsed("cutmix", a.cutmix, "0", parse_mixing, "A",
              "as --mixup, but a box of the image is the other's; with both, half of the images in each way; 0: not");
-    t.choice("tta", o.tta, "none", tta_choices(), "VIEWS", "evaluate on the mean of several views: {}");
+    t.choice("tta", o.setup.tta, "none", tta_choices(), "VIEWS", "evaluate on the mean of several views: {}");
     t.parsed("mean", o.mean, "", parse_numbers, "M,M,M", "channel means of pixel / 255 (default: the data set's own)");
     t.parsed("stddev", o.stddev, "", parse_deviations, "S,S,S",
              "channel deviations of pixel / 255 (default: the data set's own)");
@@ -245,13 +250,9 @@ void check_present(ParsedOptions& parsed, const OptionsOf& command) {
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
 }
 
-/// Resolves --lr-schedule auto and --warmup-epochs auto, which depend on whether a rate is given.
-void choose_schedule(TrainOptions& o) {
-    if (!o.lr_schedule) o.lr_schedule = o.lr ? Schedule::constant : Schedule::cosine;
-    if (!o.warmup_epochs && (o.lr || o.lr_schedule == Schedule::linear)) o.warmup_epochs = 0;
-}
-
 }  // namespace
+
+TrainOptions::TrainOptions() = default;
 
 ConfigPairs default_options() {
     TrainOptions unused;
@@ -294,7 +295,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     }
     check_present(parsed, command);
     table.read(values);
-    choose_schedule(o);
+    derive_fields(o);
     check_together(o);
     if (command.needs_data && o.image_size.images.h > 0)
         fail(Exit::usage, "--image-size " + values["image-size"].as<std::string>() +

@@ -12,69 +12,46 @@
 #include "cli/option_table.h"
 #include "cli/option_values.h"
 #include "cli/progress_lines.h"
-#include "plan/schedule.h"
+#include "model/models.h"
 #include "run/recorder.h"
+#include "train/trainer.h"
 
 namespace convoy {
 
+/// The options of a training. parse_train_options() fills them in, most of them in the struct that
+/// uses them. What also depends on the data or the ranks is resolved later: train_setup.h.
 struct TrainOptions {
-    std::string data, model, stem, output;
-    std::string device;  ///< of device_choices()
-    std::string chip;    ///< of --dry-run: a GPU that need not be here; empty: this machine
-    Precision precision;
-    std::vector<int> devices;
-    bool bind;  ///< share the cores of a node out among its ranks
-    int64_t threads, seed;
-    // GPUs only
-    bool share_device, no_graph, one_stream, bf16_gradients;
-    NormBy norm_by;
-    double tune_seconds;
-    ConvBy conv_by;
-    bool overwrite, dry_run, print_config;
+    TrainOptions();  ///< not inline, because it is long
 
-    ResumeFrom resume;
-    CheckpointClock checkpoint;
-    double time_limit, watchdog, publish_every;  ///< seconds; the first two: 0 for none
-    int64_t keep;
-    bool strict_io, no_environment;
-    OnNan on_nan;
-
-    int64_t batch_per_rank, batch_size;  ///< exactly one is positive once parsed
-    double epochs;
-    int64_t max_steps;                  ///< 0: no limit
-    int64_t virtual_ranks, accumulate;  ///< 0: as many as there are; 0: one logical rank to a rank
-    bool drop_last, sync_bn, no_eval;
-    int64_t eval_every, eval_images, log_interval;  ///< eval_images 0: all of the test split
-    int64_t metrics_every;                          ///< 0: as steps_between_rows()
-    double bucket_mib;
-    LogFormat log_format;
+    std::string data, output;
+    std::string device;   ///< of device_choices()
+    std::string chip;     ///< of --dry-run: a GPU that need not be here; empty: this machine
     std::string log_dir;  ///< empty: no logs
+    LogFormat log_format;
+    bool overwrite = false, dry_run = false, print_config = false, no_eval = false;
+    ResumeFrom resume;
+    double time_limit, watchdog;          ///< seconds; 0 for none
+    int64_t batch_per_rank, batch_size;   ///< exactly one is positive once parsed
+    int64_t virtual_ranks, accumulate;    ///< 0: as many as there are; 0: one logical rank to a rank
+    int64_t eval_images;                  ///< 0: all of the test split
+    double bucket_mib, stream_block_mib;  ///< 0: Convoy chooses
+
+    BackendOptions backend;
+    ModelOptions model;  ///< without size and classes, which are those of the images
+    TrainSetup setup;    ///< without what setup_of() resolves; preprocessing.short_side is --resize
+    PlacementWish placement;
+    RunDescription run;  ///< without the folder, and what describes the run
 
     OptimizerChoice optimizer;
+    double momentum;                            ///< in double, because --lr depends on it too
     std::optional<GivenRate> lr;                ///< nothing: auto_rate()
     bool lr_per_kilostep;                       ///< --lr and --weight-decay are for 1,024 samples
     std::optional<Schedule::Kind> lr_schedule;  ///< never empty once parsed
-    std::vector<double> lr_milestones;          ///< epochs
-    RatePoints lr_points;
-    std::optional<double> warmup_epochs;  ///< nothing: auto_warmup_epochs()
-    double momentum, beta1, beta2, epsilon, weight_decay, lr_gamma, lr_step_epochs, label_smoothing;
-    bool nesterov, decoupled_decay, decay_weights_only;
-    bool sum_loss;  ///< gradients are those of the sum over the batch
-    double norm_shift_lr, filter_lr, linear_lr, muon_momentum, whitening_bias_epochs, look_ahead_decay;
-    int64_t look_ahead;  ///< steps
-
+    std::optional<double> warmup_epochs;        ///< nothing: auto_warmup_epochs()
     ImageSize image_size;
-    int64_t resize;  ///< short side in pixels; 0: 8/7 of the image size, if images are resized at all
-    bool random_resized_crop;
-    Interval crop_scale, crop_ratio;  ///< shares of the area; width over height
-    int64_t crop_pad;                 ///< pixels
-    bool crop_reflect, flip, flip_alternate;
-    double mixup, cutmix;  ///< of the Beta distribution of shares; 0: off
-    ColorJitter color_jitter;
-    Tta tta;
-    Placement placement;
-    double stream_block_mib;  ///< 0: stream_block_bytes() chooses
     NumberList mean, stddev;
+
+    bool random_windows() const { return setup.augment.crop == Crop::random_resized; }
 };
 
 /// Where an option's value comes from that was not left to its default.

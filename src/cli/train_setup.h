@@ -6,6 +6,10 @@
 
 namespace convoy {
 
+/// Sets the fields that follow from several options, or have another unit than their option.
+/// Resolves --lr-schedule auto and --warmup-epochs auto, which depend on whether a rate is given.
+void derive_fields(TrainOptions&);
+
 /// The model that the options ask for, for images like these.
 ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
 /// Returns the graphs for other image sizes that come before `graph`, the model itself. Throws as
@@ -17,11 +21,6 @@ int64_t asked_batch(const TrainOptions&, int ranks);
 /// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
 
-/// Returns true if checkpoints are taken at intervals, not only on request.
-bool takes_checkpoints(const TrainOptions&);
-BackendOptions backend_options_of(const TrainOptions&);
-PlacementWish placement_of(const TrainOptions&);
-OptimizerSpec optimizer_of(const TrainOptions&);
 /// `images`: of the training split.
 Schedule schedule_of(const TrainOptions&, int64_t global_batch, int64_t images);
 

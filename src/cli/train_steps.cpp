@@ -30,7 +30,7 @@ constexpr const char *order_of_samples = "order of samples (--data-placement, --
 /// Returns the run folder, and the checkpoint that the run resumes from.
 RunPlace place_of(Comm& comm, const TrainOptions& o) {
     RunPlace place;
-    place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
+    place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model.name) : o.output);
     place.overwrite = o.overwrite;
     place.checkpoint = o.resume.file;
     // A checkpoint of another folder starts a new run here, with new metrics.
@@ -66,7 +66,7 @@ void keep_recorded_rates(Comm& comm, ParsedOptions& parsed) {
 /// where the options or the model leave no choice.
 std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
     const std::string stem = stem_of(model);
-    if (stem.empty() || o.stem != "auto") return "";
+    if (stem.empty() || o.model.stem != "auto") return "";
     const bool cifar = stem == "cifar";
     ModelOptions other = model;
     other.stem = cifar ? "imagenet" : "cifar";
@@ -90,10 +90,11 @@ PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) 
 size_t planned_bytes(const TrainOptions& o, const TrainingPrograms& t, int64_t ranks) {
     const State& state = t.state();
     const size_t model = state.weights().bytes() + state.running().bytes();
-    const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
+    const int64_t every = steps_between_rows(t.total_steps(), o.setup.metrics_every);
     const size_t metrics = bytes_of_metrics(t.total_steps() / every, t.total_steps() / t.steps_per_epoch() + 1, ranks);
     return 3 * model +
-           checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? std::max<int64_t>(o.keep, 1) + 2 : 2) +
+           checkpoint_bytes(state, ranks) *
+               size_t(o.setup.checkpoint_at_end ? std::max<int64_t>(o.run.keep, 1) + 2 : 2) +
            metrics;
 }
 
@@ -126,7 +127,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
     const TrainOptions& o = parsed.options;
     Description d;
     keep_recorded_rates(comm, parsed);
-    PlacementWish wish = placement_of(o);
+    PlacementWish wish = o.placement;
     size_t test_bytes = 0;
     comm.together([&] {
         check_effects_on_device(parsed, backend);
@@ -138,7 +139,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
         const auto build = [&](const ModelOptions& model) {
-            return with_precision(fuse(build_model(model)), o.precision, backend.facts().channel_multiple);
+            return with_precision(fuse(build_model(model)), o.backend.precision, backend.facts().channel_multiple);
         };
         d.graph = build(d.model);
         d.earlier = earlier_graphs(o, data, d.graph, build);
@@ -209,22 +210,22 @@ std::string note_on_signals(const RunFiles& files, const State& state, int64_t r
 
 Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s, const Placed& placed) {
     const auto number = [](int64_t n) { return std::to_string(n); };
-    Identity identity = {{"model", o.model},
-                         {"stem", o.stem},
+    Identity identity = {{"model", o.model.name},
+                         {"stem", o.model.stem},
                          {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
                          {"number of classes", number(data.classes)},
                          {"data set (manifest SHA-256)", data.manifest_sha256},
                          {"optimizer", name_of(optimizer_choices(), o.optimizer)},
                          {"global batch (--batch-size)", number(s.global_batch)},
-                         {"drop-last", o.drop_last ? "true" : "false"},
-                         {"seed", number(o.seed)}};
+                         {"drop-last", o.setup.drop_last ? "true" : "false"},
+                         {"seed", std::to_string(o.setup.seed)}};
     if (o.image_size.side > 0 || s.preprocessing.short_side > 0)
         identity.emplace_back("what the model sees (--image-size)", o.image_size.text);
     if (placed.placement == Placement::stream)
         identity.emplace_back(order_of_samples, formatted(order_of_a_stream,
                                                           stream_block_bytes(placed.stream_block, data.image_bytes())));
     if (s.logical_ranks > 0) identity.emplace_back("virtual ranks", number(s.logical_ranks));
-    if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
+    if (o.setup.look_ahead > 0) identity.emplace_back("look-ahead", "on");
     return identity;
 }
 

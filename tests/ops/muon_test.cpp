@@ -111,7 +111,7 @@ TEST(Muon, RecipeHasItsRates) {
     const TrainSetup s = setup_of(o, cifar10, 1, std::nullopt);
     const ParamRules rules = param_rules(s, 25);
     int filters = 0;
-    for (const Param& p : build_model({o.model, 32, 32, 3, 10}).params) {
+    for (const Param& p : build_model({o.model.name, 32, 32, 3, 10}).params) {
         if (!p.trained || p.frozen) continue;
         const ParamRule rule = rules(p);
         const bool filter = p.name.find(".conv") != std::string::npos;
@@ -125,8 +125,8 @@ TEST(Muon, RecipeHasItsRates) {
     EXPECT_EQ(filters, 6);
     for (const int step : {0, 50, 199})
         EXPECT_NEAR(learning_rate(s.schedule, step, 25, 200), 0.053 * (1 - step / 200.0), 1e-12);
-    EXPECT_FLOAT_EQ(optimizer_of(o).muon_momentum, 0.6f);
-    EXPECT_FLOAT_EQ(optimizer_of(o).momentum, 0.85f);
+    EXPECT_FLOAT_EQ(s.optimizer.muon_momentum, 0.6f);
+    EXPECT_FLOAT_EQ(s.optimizer.momentum, 0.85f);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_F(AirbenchRecipe, EveryParameterHasItsRateAndDecay) {
 }
 
 TEST_F(AirbenchRecipe, SaysTheRest) {
-    const OptimizerSpec spec = optimizer_of(o_);
+    const OptimizerSpec spec = o_.setup.optimizer;
     EXPECT_EQ(spec.kind, OptimizerSpec::sgd);
     EXPECT_EQ(spec.momentum, 0.85f);
     EXPECT_TRUE(spec.nesterov);
@@ -134,8 +134,10 @@ TEST_F(AirbenchRecipe, SaysTheRest) {
     cifar.height = cifar.width = 32;
     const Augment a = augment_of(o_, cifar);
     EXPECT_TRUE(a.pad == 2 && a.reflect && a.flip && a.alternate);
-    EXPECT_TRUE(o_.batch_size == 1024 && o_.epochs == 9.9 && o_.drop_last && o_.label_smoothing == 0.2 && o_.sum_loss);
-    EXPECT_TRUE(o_.look_ahead == 5 && o_.look_ahead_decay == 0.95 && o_.tta == Tta::full);
+    const TrainSetup s = setup();
+    EXPECT_TRUE(s.global_batch == 1024 && s.epochs == 9.9 && s.drop_last);
+    EXPECT_TRUE(o_.model.label_smoothing == 0.2f && o_.model.sum_loss);
+    EXPECT_TRUE(s.look_ahead == 5 && s.look_ahead_decay == 0.95 && s.tta == Tta::full);
 }
 
 /// Returns which of airbench94's batch norms still have their gradient's memory when the gradient

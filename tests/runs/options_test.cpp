@@ -44,8 +44,8 @@ TEST(Options, FlagsWinOverTheFile) {
     write_file(dir.path("a.cfg"), "data = x\nbatch-size = 8\nlr = 0.5\nflip = true\nepochs = 7\n");
     const TrainOptions o = parse_train_options({"--lr", "0.25", "--config", dir.path("a.cfg"), "--flip=false"}).options;
     EXPECT_EQ(o.lr.value().rate, 0.25);
-    EXPECT_FALSE(o.flip);
-    EXPECT_EQ(o.epochs, 7);
+    EXPECT_FALSE(o.setup.augment.flip);
+    EXPECT_EQ(o.setup.epochs, 7);
     EXPECT_EQ(o.batch_size, 8);
 }
 

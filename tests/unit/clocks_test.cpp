@@ -151,20 +151,20 @@ TEST(Clocks, StopsFiveSecondsBeforeTheDeadline) {
 
 TEST(Clocks, TextsOfCheckpointEvery) {
     const auto clock = [](const std::string& text) {
-        return parse_train_options({"--data", "x", "--batch-size", "8", "--checkpoint-every", text}).options.checkpoint;
+        return parse_train_options({"--data", "x", "--batch-size", "8", "--checkpoint-every", text}).options.setup;
     };
-    EXPECT_EQ(clock("500").steps, 500);
-    EXPECT_EQ(clock("2e").epochs, 2);
+    EXPECT_EQ(clock("500").checkpoint_steps, 500);
+    EXPECT_EQ(clock("2e").checkpoint_epochs, 2);
     const std::vector<std::pair<std::string, double>> times = {
         {"10m", 600}, {"1s", 1}, {"90s", 90}, {"1h30m", 5400}, {"0.5h", 1800}};
     for (const auto& [text, expected] : times) {
-        EXPECT_DOUBLE_EQ(clock(text).seconds, expected) << text;
-        EXPECT_EQ(clock(text).steps + clock(text).epochs, 0) << text;
+        EXPECT_DOUBLE_EQ(clock(text).checkpoint_seconds, expected) << text;
+        EXPECT_EQ(clock(text).checkpoint_steps + clock(text).checkpoint_epochs, 0) << text;
     }
-    for (const std::string text : {"500", "2e", "none"}) EXPECT_EQ(clock(text).seconds, 0) << text;
-    EXPECT_EQ(clock("none").steps + clock("none").epochs, 0);
-    EXPECT_EQ(clock("500").epochs, 0);
-    EXPECT_EQ(clock("2e").steps, 0);
+    for (const std::string text : {"500", "2e", "none"}) EXPECT_EQ(clock(text).checkpoint_seconds, 0) << text;
+    EXPECT_EQ(clock("none").checkpoint_steps + clock("none").checkpoint_epochs, 0);
+    EXPECT_EQ(clock("500").checkpoint_epochs, 0);
+    EXPECT_EQ(clock("2e").checkpoint_steps, 0);
 }
 
 TEST(Clocks, TimesAreSaidInHoursFromAnHourOn) {

@@ -6,22 +6,35 @@
 #include <cmath>
 
 #include "cli/command_line.h"
+#include "ops/augment.h"
+#include "plan/schedule.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
 namespace {
 
+/// Returns the struct that `parse` sets fields of.
+template <class To> To parsed(void (*parse)(const std::string&, const std::string&, To&), const std::string& text) {
+    To to;
+    parse("option", text, to);
+    return to;
+}
+
 template <class Parse> void expect_refused(const Parse& parse, const std::vector<std::string>& texts) {
     for (const std::string& text : texts)
         EXPECT_EQ("", problem_of_error(Exit::usage, {"--option", text}, [&] { parse("option", text); })) << text;
 }
+template <class To>
+void expect_refused(void (*parse)(const std::string&, const std::string&, To&), const std::vector<std::string>& texts) {
+    expect_refused([&](const std::string&, const std::string& text) { parsed(parse, text); }, texts);
+}
 
 TEST(OptionValues, IntervalsRise) {
-    EXPECT_EQ(parse_shares("option", "0.25,0.25").low, 0.25);
-    EXPECT_EQ(parse_shares("option", "0.0001,1").high, 1);
-    expect_refused(parse_shares, {"0.5,0.25", "0.00009,1", "0.5,1.1", "0.5", "0.1,0.2,0.3", "a,b"});
-    EXPECT_EQ(parse_ratios("option", "0.01,100").high, 100);
-    expect_refused(parse_ratios, {"2,1", "0.009,1", "1,101"});
+    EXPECT_EQ(parsed(parse_crop_scale, "0.25,0.25").scale_low, 0.25f);
+    EXPECT_EQ(parsed(parse_crop_scale, "0.0001,1").scale_high, 1);
+    expect_refused(parse_crop_scale, {"0.5,0.25", "0.00009,1", "0.5,1.1", "0.5", "0.1,0.2,0.3", "a,b"});
+    EXPECT_EQ(parsed(parse_crop_ratio, "0.01,100").ratio_high, 100);
+    expect_refused(parse_crop_ratio, {"2,1", "0.009,1", "1,101"});
 }
 
 TEST(OptionValues, ImageSizesBeginAtRisingEpochs) {
@@ -35,11 +48,11 @@ TEST(OptionValues, ImageSizesBeginAtRisingEpochs) {
 }
 
 TEST(OptionValues, JitterHasUpToFourNumbers) {
-    const ColorJitter all = parse_jitter("option", "10,10,10,0.5");
-    EXPECT_EQ(all.hue, 0.5);
+    const Augment all = parsed(parse_jitter, "10,10,10,0.5");
+    EXPECT_EQ(all.hue, 0.5f);
     EXPECT_EQ(all.saturation, 10);
-    EXPECT_EQ(parse_jitter("option", "0.4,0.3").contrast, 0.3);
-    EXPECT_EQ(parse_jitter("option", "0.4,0.3").hue, 0);
+    EXPECT_EQ(parsed(parse_jitter, "0.4,0.3").contrast, 0.3f);
+    EXPECT_EQ(parsed(parse_jitter, "0.4,0.3").hue, 0);
     expect_refused(parse_jitter, {"10.1", "0,10.1", "0,0,10.1", "0,0,0,0.51", "-1", "0,-1", "0,0,0,0,0", "0.4,"});
 }
 
@@ -73,9 +86,9 @@ TEST(OptionValues, RangesHaveTheirEnds) {
 }
 
 TEST(OptionValues, PointsOfTheRateRise) {
-    EXPECT_EQ(parse_rate_points("option", "0:0.2,2:1").points.size(), 2u);
-    EXPECT_TRUE(parse_rate_points("option", "0%:0.2,100%:1").of_run);
-    EXPECT_EQ(parse_rate_points("option", "0%:0.2,50%:1").points[1].first, 0.5);
+    EXPECT_EQ(parsed(parse_rate_points, "0:0.2,2:1").points.size(), 2u);
+    EXPECT_TRUE(parsed(parse_rate_points, "0%:0.2,100%:1").points_of_run);
+    EXPECT_EQ(parsed(parse_rate_points, "0%:0.2,50%:1").points[1].first, 0.5);
     expect_refused(parse_rate_points, {"0:1,0:2", "2:1,1:2", "0:1,50%:2", "50%:1,60:2", ":1", "1:", "1", "%:1"});
     EXPECT_EQ(parse_mixing("option", "0"), 0);
     EXPECT_EQ(parse_mixing("option", "0.01"), 0.01);

@@ -215,7 +215,7 @@ void expect_left(const std::string& options, const Left& left) {
     std::istringstream in(options);
     for (std::string word; in >> word;) args.push_back(word);
     const TrainOptions o = parse_train_options(args).options;
-    const std::unique_ptr<Backend> backend = make_cpu_backend(backend_options_of(o), test_comm());
+    const std::unique_ptr<Backend> backend = make_cpu_backend(o.backend, test_comm());
     const SplitReader reader(dir.path("data"), "train");
     const DataSet data(test_comm(), *backend, reader);
     const Graph graph = fuse(build_model(model_of(o, reader.info())));

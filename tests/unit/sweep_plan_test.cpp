@@ -52,10 +52,10 @@ TEST(SweepPlan, StartsTrainingsThatTrainTakes) {
     const TrainOptions o = parse_train_options(plan.runs[3].args).options;
     EXPECT_EQ(o.lr->rate, 0.2);
     EXPECT_EQ(o.batch_size, 8);
-    EXPECT_EQ(o.epochs, 2);
-    EXPECT_TRUE(o.flip);
+    EXPECT_EQ(o.setup.epochs, 2);
+    EXPECT_TRUE(o.setup.augment.flip);
     EXPECT_TRUE(o.resume.newest) << "a sweep that is started again goes on";
-    EXPECT_EQ(o.keep, 0) << "no checkpoint is left of a run that is done";
+    EXPECT_EQ(o.run.keep, 0) << "no checkpoint is left of a run that is done";
     EXPECT_EQ(o.output, "o/lr-0.2,batch-size-8");
 }
 
