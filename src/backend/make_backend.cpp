@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "backend/cuda_queries.h"
+#include "base/text.h"
 #include "comm/comm.h"
 
 namespace convoy {
@@ -14,7 +15,7 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
         if (comm.max(int64_t(reason.empty())) == 0) {
             // Warn, because a GPU may be present but unused.
             if (const std::string problem = cuda_unloadable(); comm.root() && !problem.empty())
-                std::fprintf(stderr, "warning: --device auto takes the CPU: %s\n", problem.c_str());
+                std::fprintf(stderr, "warning: --device auto takes the CPU: %s\n", printable(problem).c_str());
             return make_cpu_backend(options, comm);
         }
         comm.together([&] {

@@ -1,22 +1,31 @@
 #include "base/elf.h"
 
 #include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
+
+#include "base/descriptor.h"
 
 namespace convoy {
 namespace {
 
 /// Reads `count` records at `offset`; returns none if the file ends before the last one.
-template <class Record> std::vector<Record> read_records(std::ifstream& file, uint64_t offset, uint64_t count) {
+template <class Record> std::vector<Record> read_records(const Descriptor& file, uint64_t offset, uint64_t count) {
     constexpr uint64_t most_bytes = 64 << 20;  // larger than the names of any program
     if (count > most_bytes / sizeof(Record)) return {};
     std::vector<Record> records(count);
-    file.seekg(std::streamoff(offset));
-    file.read(reinterpret_cast<char*>(records.data()), std::streamsize(count * sizeof(Record)));
-    return file ? records : std::vector<Record>();
+    const size_t bytes = count * sizeof(Record);
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t got =
+            ::pread(file.fd(), reinterpret_cast<char*>(records.data()) + done, bytes - done, off_t(offset + done));
+        if (got <= 0) return {};
+        done += size_t(got);
+    }
+    return records;
 }
 
 /// Converts an address of the loaded program to an offset in the file; 0 if it is in no segment.
@@ -30,7 +39,9 @@ uint64_t offset_of(uint64_t address, const std::vector<Elf64_Phdr>& segments) {
 }  // namespace
 
 std::vector<std::string> needed_libraries(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat status{};
+    if (!file.valid() || ::fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
     const std::vector<Elf64_Ehdr> header = read_records<Elf64_Ehdr>(file, 0, 1);
     if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0 ||
         header[0].e_ident[EI_CLASS] != ELFCLASS64)

@@ -7,6 +7,7 @@
 #include "backend/cpu_queries.h"
 #include "backend/cuda_queries.h"
 #include "backend/gpu/precisions.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/choices.h"
 #include "cli/commands.h"
@@ -51,7 +52,7 @@ void print_libraries() {
         libraries.emplace_back("cuda library", l.path.empty() ? l.name + " is missing" : l.path);
     const std::string reason = cuda_unavailable();
     libraries.emplace_back("gpu", reason.empty() ? "available" : reason);
-    for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
+    for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), printable(text).c_str());
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 const char* const backend = "libconvoy_cuda.so";
 const std::vector<std::string> of_cuda = {"libcudnn", "libnccl", "libnvrtc", "libcuda.", "libcudart", "libconvoy_cuda"};
 
+/// How the loader names the backend in its log.
+const char* const backend_for_loader = "file=/proc/self/fd/";
+
 /// A folder with a copy of the executable, and helpers that modify its backend.
 class CudaLoading : public testing::Test {
 protected:
@@ -86,9 +89,14 @@ TEST_F(CudaLoading, OnlyWhoAsksForAGpuLoadsThem) {
     const std::string bench =
         files_opened("bench", "bench --model mnist-linear --batch-per-rank 4 --steps 1 --warmup 1 --device cpu");
     const std::string report = files_opened("report", "report " + dir_.path("run"));
-    for (const std::string& log : {train, bench, report, files_opened("version", "--version")})
+    for (const std::string& log : {train, bench, report, files_opened("version", "--version")}) {
         for (const std::string& library : of_cuda) EXPECT_EQ(log.find(library), std::string::npos) << library;
-    EXPECT_NE(files_opened("info", "info").find(backend), std::string::npos) << "the log would not show it";
+        EXPECT_EQ(log.find(backend_for_loader), std::string::npos);
+    }
+    // Another user could put a file at the path after it was checked; the loader gets what is open.
+    const std::string info = files_opened("info", "info");
+    EXPECT_NE(info.find(backend_for_loader), std::string::npos);
+    EXPECT_EQ(info.find(std::string("file=") + sibling(backend)), std::string::npos);
 }
 
 TEST_F(CudaLoading, ACopyWithoutItsBackendStartsAndSaysSo) {
@@ -157,6 +165,51 @@ TEST_F(CudaLoading, ABackendOfAnotherUserIsRefused) {
     fs::copy(sibling(backend), path_of_backend());
     ASSERT_EQ(run("chown 12345 " + path_of_backend()).code, 0);
     refuses_device({path_of_backend(), "belongs to another user (uid 12345)"});
+}
+
+TEST_F(CudaLoading, ALinkOfAnotherUserIsRefused) {
+    if (run("test $(id -u) = 0").code != 0) GTEST_SKIP() << "only root can make another user's link";
+    fs::create_symlink(fs::absolute(sibling(backend)), path_of_backend());
+    EXPECT_EQ(copied(1, "info").out.find("belongs to another user"), std::string::npos) << "root's own link";
+    ASSERT_EQ(run("chown -h 12345 " + path_of_backend()).code, 0);
+    refuses_device({path_of_backend(), "belongs to another user (uid 12345)"});
+}
+
+// The loader looks for a name with a slash in the current folder, and runs what it finds there.
+TEST_F(CudaLoading, NothingThatAnotherUsersBackendNamesIsLoaded) {
+    if (run("test $(id -u) = 0 && command -v gcc").code != 0) GTEST_SKIP() << "needs root and gcc";
+    const std::string ran = dir_.path("ran"), make = "cd " + dir_.path() + " && gcc -shared -fPIC -x c ";
+    fs::create_directory(dir_.path("libx"));
+    write_file(dir_.path("e.c"), "#include <fcntl.h>\n__attribute__((constructor)) static void run(void) { open(\"" +
+                                     ran + "\", O_CREAT | O_WRONLY, 0600); }\nint of_e;\n");
+    ASSERT_EQ("", failure(run(make + "e.c -o libx/e.so -Wl,-soname,libx/e.so")));
+    ASSERT_EQ("", failure(run(make + "/dev/null -o " + backend + " -Wl,--no-as-needed -x none libx/e.so")));
+    ASSERT_EQ(needed_libraries(path_of_backend()).at(0), "libx/e.so");
+    ASSERT_EQ(run("chown -R 12345 " + path_of_backend() + " " + dir_.path("libx")).code, 0);
+    const Finished info = run("cd " + dir_.path() + " && " + with_limit("./convoy info", 20));
+    EXPECT_EQ("", failure(info));
+    EXPECT_FALSE(fs::exists(ran)) << info.out;
+    EXPECT_NE(info.out.find("cuda library " + path_of_backend() + "\n"), std::string::npos) << info.out;
+    EXPECT_EQ(info.out.find("libx/e.so"), std::string::npos) << info.out;
+    EXPECT_NE(info.out.find("belongs to another user (uid 12345)"), std::string::npos) << info.out;
+}
+
+TEST_F(CudaLoading, APipeInPlaceOfTheBackendIsRefused) {
+    ASSERT_EQ(run("mkfifo " + path_of_backend()).code, 0);
+    EXPECT_TRUE(needed_libraries(path_of_backend()).empty());
+    const Finished info = copied(1, "info");
+    EXPECT_EQ("", failure(info));
+    EXPECT_NE(info.out.find(path_of_backend() + ", the CUDA backend, is not a file"), std::string::npos) << info.out;
+    refuses_device({path_of_backend(), "is not a file", "--device cpu"});
+}
+
+TEST_F(CudaLoading, InfoPrintsNoControlCharactersOfPaths) {
+    fs::create_directory(dir_.path("a\x1b[31mb"));
+    fs::copy(copy_, dir_.path("a\x1b[31mb/convoy"));
+    const Finished info = run("cd " + dir_.path() + " && " + with_limit("./a*b/convoy info", 20));
+    EXPECT_EQ("", failure(info));
+    EXPECT_NE(info.out.find("a\\x1b[31mb/libconvoy_cuda.so"), std::string::npos) << info.out;
+    EXPECT_EQ((info.out + info.err).find('\x1b'), std::string::npos) << info.out << info.err;
 }
 
 // Compares with the output of readelf.
