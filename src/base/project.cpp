@@ -22,13 +22,14 @@ fs::path executable() {
 }
 
 /// Returns true if `home`/`relative` exists, and it and the folders below `home` belong to
-/// `owners`.
+/// `owners`. So must links among these: another user's link may lead elsewhere a moment later.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
-    struct stat status{};
+    struct stat itself{}, target{};
     for (const fs::path& part : relative) {
         path /= part;
-        if (::stat(path.c_str(), &status) != 0 || !owners.contains(status.st_uid)) return false;
+        if (::lstat(path.c_str(), &itself) != 0 || !owners.contains(itself.st_uid)) return false;
+        if (::stat(path.c_str(), &target) != 0 || !owners.contains(target.st_uid)) return false;
     }
     return true;
 }
@@ -49,7 +50,9 @@ std::string project_file(const std::string& relative) {
     // The owner of the checkout could replace the executable too, so trust that owner's files.
     if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
     if (is_of(of_checkout, checkout, relative)) return (checkout / relative).string();
-    return is_of(owners, sources.parent_path(), sources.filename() / relative) ? (sources / relative).string() : "";
+    // The folders above the sources too: where they were removed, others may make them again.
+    const bool is_own = sources.is_absolute() && is_of(owners, "/", sources.relative_path() / relative);
+    return is_own ? (sources / relative).string() : "";
 }
 
 std::string own_command() {

@@ -145,6 +145,28 @@ TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
     record_fault("scripts of another user beside the executable's folder", "not run", "as promised", 3);
 }
 
+// The link may lead to the user's own scripts when it is looked at, and elsewhere a moment later.
+TEST_F(PlotStrangers, LinksOfAnotherUserToScriptsAreNotFollowed) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's links";
+    fs::create_directories(dir_.path("bin"));
+    const std::string copy = dir_.path("bin/convoy"), link = dir_.path("src"), own = dir_.path("own");
+    fs::copy(convoy_, copy);
+    write_file(own + "/plot/plot.py", mark("through a link"));
+    fs::create_directory_symlink(own, link);
+    EXPECT_EQ(there(copy + " plot " + run_).code, 9) << "the user's own link is followed";
+    fs::remove(ran_);
+    ASSERT_EQ(::lchown(link.c_str(), 65534, 65534), 0);
+    EXPECT_EQ("", failure(there(copy + " plot " + run_)));
+    fs::remove(link);
+    fs::create_directories(link + "/plot");
+    fs::create_symlink(own + "/plot/plot.py", link + "/plot/plot.py");
+    ASSERT_EQ(::lchown((link + "/plot/plot.py").c_str(), 65534, 65534), 0);
+    EXPECT_EQ("", failure(there(copy + " plot " + run_)));
+    EXPECT_FALSE(fs::exists(ran_));
+    expect_picture(run_ + "/metrics.png");
+    record_fault("another user's links to scripts beside the executable's folder", "not followed", "as promised", 2);
+}
+
 // A separate process reads each, because it may crash.
 TEST_F(PlotStrangers, MetricsThatConvoyDoesNotWriteAreRefused) {
     fs::create_directories(dir_.path("hostile"));
