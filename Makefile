@@ -83,6 +83,9 @@ CUDA_FLAGS := $(CUDA_INCLUDE) -DCONVOY_CUDA_ARCHS='"$(CUDA_ARCHS)"'
 # opens NVRTC itself, by name: it is needed, although our code does not call it.
 CUDA_LIBS  := -L$(CUDA)/lib64 -lcudnn -lnccl -Wl,--push-state,--no-as-needed -lnvrtc -Wl,--pop-state -lcudart_static -ldl -lrt -lpthread
 endif
+# hwloc, in mpirun, would ask X servers for GPUs, and any user of a node can answer in their place.
+HWLOC_COMPONENTS ?= -gl
+export HWLOC_COMPONENTS
 # mpirun refuses to start as root, but a container may have no other user.
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1

@@ -29,6 +29,8 @@ echo "training on $data, $what$next"
 scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
+# Its hwloc would ask X servers for GPUs, and any user of the node can answer in their place.
+export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 bind=()
 if ((ranks == 1)); then bind=(--bind-to none); fi # mpirun would tie a lone rank to one core
 mpirun -np "$ranks" "${bind[@]}" "$convoy" train --config "$recipe" --data "$data" --output "$run" "$@"

@@ -7,6 +7,10 @@
 mpirun=(mpirun --bind-to none)
 unset OMP_NUM_THREADS
 
+# hwloc, in mpirun and in the ranks, would ask X servers for GPUs. Where none runs, any user of the
+# node can answer in its place.
+export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
+
 # OpenMPI 5's launcher reads these settings under other names.
 for_openmpi_5() {
   [[ -z ${OMPI_MCA_plm_rsh_agent:-} ]] || export PRTE_MCA_plm_ssh_agent=$OMPI_MCA_plm_rsh_agent

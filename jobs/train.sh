@@ -55,6 +55,8 @@ set +C
 scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
+# Its hwloc would ask X servers for GPUs, and any user of the node can answer in their place.
+export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 code=0
 mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
   --model "$model" --data "$data" --batch-size "$total" --lr "$rate" --log-format imagenet \

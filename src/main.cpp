@@ -190,6 +190,7 @@ int after_printing(int code, const std::string& command) {
 
 int main(int argc, char** argv) {
     open_standard_streams();
+    ask_no_display();
     std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, as one to a full disk does
     const std::string command = argc > 1 ? argv[1] : "";
     if (const Command* found = find_command(command); found && found->computes) wait_briefly(argv);

@@ -69,6 +69,8 @@ void check_session_folder() {
     }
 }
 
+void ask_no_display() { setenv("HWLOC_COMPONENTS", "-gl", 0); }
+
 SingleProcess::SingleProcess() {
     if (is_launched()) return;
     // Such processes all have the same job number, so they must not share a folder of that name.

@@ -30,6 +30,11 @@ int launched_rank();
 /// and mpirun uses one that is there already.
 void check_session_folder();
 
+/// Tells hwloc, Convoy's own and OpenMPI's, not to ask X servers for GPUs. Where none runs, another
+/// user can answer in its place. A value of HWLOC_COMPONENTS that is set already is kept. Call it
+/// first in main; programs that this one starts inherit the setting.
+void ask_no_display();
+
 /// If no launcher started this process, tells OpenMPI through the environment to start without its
 /// daemon, its folder and its search for network cards, while this object lives. This saves 0.3 s.
 /// Variables that are set already keep their values.

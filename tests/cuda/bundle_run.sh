@@ -16,6 +16,8 @@ export PATH=$here/openmpi:$here/build:${PATH:-/usr/bin:/bin}
 export OMPI_MCA_mca_base_component_path=$here/openmpi/plugins PMIX_MCA_mca_base_component_path=$here/openmpi/pmix
 export PMIX_MCA_pcompress_base_silence_warning=1
 export OPAL_PKGDATADIR=$here/openmpi/help OPAL_BINDIR=$here/openmpi OMPI_MCA_orte_launch_agent=$here/openmpi/orted
+# hwloc would ask X servers for GPUs, and any user of the node can answer in their place.
+export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node does not need ssh
 [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -180,6 +180,12 @@ class Words(words.Words):
         _, out, _ = self.bash(command, OMPI_MCA_plm_rsh_agent="my agent", OMPI_MCA_oob_tcp_if_include="eth0")
         self.assertEqual(out.splitlines()[-2:], ["my agent", "eth0"])
 
+    def test_mpirun_asks_no_display(self):
+        self.stub("bin/mpirun", 'echo "components: $HWLOC_COMPONENTS."; exit 9')
+        command = 'source jobs/common.sh; launch=("${mpirun[@]}"); train_on auto --data data'
+        self.assertEqual(self.bash("unset HWLOC_COMPONENTS; " + command)[1].splitlines()[-1], "components: -gl.")
+        self.assertEqual(self.bash(command, HWLOC_COMPONENTS="x86")[1].splitlines()[-1], "components: x86.")
+
     def test_arguments_and_recipes_win(self):
         with open(f"{self.dir}/mine.cfg", "w") as f:
             f.write("data = data\ndevice=cpu\n")

@@ -30,7 +30,7 @@ class Stubs(unittest.TestCase):
         os.chmod(path, 0o755)
 
     def environment(self, **more):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("CONVOY_")}
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("CONVOY_") and k != "HWLOC_COMPONENTS"}
         return {**clean, "PATH": f"{self.dir}/bin:{clean['PATH']}", **more}
 
     def started(self, command, **environment):
@@ -66,6 +66,12 @@ class Train(Stubs):
             self.assertRegex(call, rf"(^| ){re.escape(words)}( |$)")
         with open(f"{self.dir}/here/{log}") as f:
             self.assertIn("Epoch: [0][0/10]\n", f.read())
+
+    def test_mpirun_asks_no_display(self):
+        self.stub("bin/mpirun", 'echo "components: $HWLOC_COMPONENTS."')
+        for value, told in ((None, "-gl"), ("x86", "x86"), ("", "")):
+            more = {} if value is None else {"HWLOC_COMPONENTS": value}
+            self.assertIn(f"components: {told}.\n", self.run_script("resnet50", "0", "32", CONVOY_DATA="/data", **more).stdout)
 
     def test_by_default_resnet50_on_gpu_0_with_128_made_up_images(self):
         done = self.run_script(CONVOY_LOGS=f"{self.dir}/logs", CONVOY_IMAGES="256")
