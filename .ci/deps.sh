@@ -10,6 +10,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
 CUDA=${CUDA-/usr/local/cuda} CUDNN_FRONTEND=${CUDNN_FRONTEND:-.deps/cudnn-frontend} CUDA_ARCHS=${CUDA_ARCHS:-80 90}
+# Downloads go into these folders of the checkout, and into no other.
+own_onednn=.deps/onednn own_frontend=.deps/cudnn-frontend
+same() { [ "$(realpath -m -- "$1")" = "$(realpath -m -- "$2")" ]; }
+! same "$ONEDNN" "$own_onednn" || ONEDNN=$own_onednn
+! same "$CUDNN_FRONTEND" "$own_frontend" || CUDNN_FRONTEND=$own_frontend
 export DEBIAN_FRONTEND=noninteractive
 export PYTHONSAFEPATH=1 # otherwise -m and -c import from the current folder first
 
@@ -23,7 +28,7 @@ links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
 frontend_version=1.17.0
 has_frontend() {
   test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h" || return 1
-  [ "$CUDNN_FRONTEND" != .deps/cudnn-frontend ] || [ "$(cat "$CUDNN_FRONTEND/VERSION" 2>/dev/null)" = "$frontend_version" ]
+  [ "$CUDNN_FRONTEND" != "$own_frontend" ] || [ "$(cat "$CUDNN_FRONTEND/VERSION" 2>/dev/null)" = "$frontend_version" ]
 }
 has_cuda() { [ -n "$CUDA" ] && [ -x "$CUDA/bin/nvcc" ]; }
 python_has() { "$PYTHON" -c "import $1" 2>/dev/null; }
@@ -100,7 +105,7 @@ TABLE
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
-  echo "fetching oneDNN into $ONEDNN"
+  echo "fetching oneDNN into $own_onednn"
   "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
 2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb  onednn_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
@@ -108,18 +113,18 @@ install_onednn() (
 SUMS
   )
   for wheel in "$tmp"/*.whl; do "$PYTHON" -m zipfile -e "$wheel" "$tmp/x"; done
-  rm -rf "$ONEDNN" && mkdir -p "$ONEDNN/lib"
-  cp -r "$tmp"/x/onednn_devel*/data/include "$ONEDNN/include"
-  cp "$tmp"/x/onednn_cpu*/data/lib/libdnnl.so.3 "$ONEDNN/lib/" # a wheel cannot hold links: it has this file three times
-  cp "$tmp"/x/onednn_cpu*/data/share/doc/onednn/LICENSE "$ONEDNN/"
-  ln -s libdnnl.so.3 "$ONEDNN/lib/libdnnl.so"
+  rm -rf "$own_onednn" && mkdir -p "$own_onednn/lib"
+  cp -r "$tmp"/x/onednn_devel*/data/include "$own_onednn/include"
+  cp "$tmp"/x/onednn_cpu*/data/lib/libdnnl.so.3 "$own_onednn/lib/" # a wheel cannot hold links: it has this file three times
+  cp "$tmp"/x/onednn_cpu*/data/share/doc/onednn/LICENSE "$own_onednn/"
+  ln -s libdnnl.so.3 "$own_onednn/lib/libdnnl.so"
 )
 
 # Headers over cuDNN's graph API, needed if there is a CUDA toolkit. The wheel does not depend on
 # the Python version.
 install_cudnn_frontend() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
-  echo "fetching cudnn-frontend into $CUDNN_FRONTEND"
+  echo "fetching cudnn-frontend into $own_frontend"
   "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: --python-version 3.11 --implementation cp \
     --platform manylinux_2_28_x86_64 "nvidia-cudnn-frontend==$frontend_version"
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
@@ -127,10 +132,10 @@ install_cudnn_frontend() (
 SUMS
   )
   "$PYTHON" -m zipfile -e "$tmp"/*.whl "$tmp/x"
-  rm -rf "$CUDNN_FRONTEND" && mkdir -p "$CUDNN_FRONTEND"
-  cp -r "$tmp/x/include" "$CUDNN_FRONTEND/include"
-  cp "$tmp"/x/nvidia_cudnn_frontend-*.dist-info/licenses/LICENSE.txt "$CUDNN_FRONTEND/LICENSE"
-  echo "$frontend_version" > "$CUDNN_FRONTEND/VERSION"
+  rm -rf "$own_frontend" && mkdir -p "$own_frontend"
+  cp -r "$tmp/x/include" "$own_frontend/include"
+  cp "$tmp"/x/nvidia_cudnn_frontend-*.dist-info/licenses/LICENSE.txt "$own_frontend/LICENSE"
+  echo "$frontend_version" > "$own_frontend/VERSION"
 )
 
 # PyTorch for comparison, in a separate virtual environment. It needs no root.
@@ -160,8 +165,16 @@ missing() { # prints "name|package|module" of the rows whose test fails; the tes
   done < <(needs; [ -z "${scope:-}" ] || "${scope}_needs")
 }
 
+# A user's own folder is not filled: it must have what is looked for.
+check_own_folder() { # VARIABLE FOLDER HEADER
+  [ "${!1}" = "$2" ] || [ -e "${!1}/include/$3" ] ||
+    { echo "$1=${!1}: there is no ${!1}/include/$3; name another folder, or leave $1 out to have it fetched into $2" >&2; exit 1; }
+}
+
 install() {
   local rows packages=() name package module
+  check_own_folder ONEDNN "$own_onednn" oneapi/dnnl/dnnl.hpp
+  ! has_cuda || check_own_folder CUDNN_FRONTEND "$own_frontend" cudnn_frontend.h
   rows=$(missing)
   [ -n "$rows" ] || return 0
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then

@@ -49,6 +49,34 @@ TEST(Deps, AnOlderLibtiffIsNotEnough) {
     EXPECT_TRUE(misses(run("CPATH=" + dir.path() + " CUDA= bash .ci/deps.sh info").out, name));
 }
 
+// The script would delete the folder, and all that a user has in it.
+TEST(Deps, NothingIsInstalledIntoAUsersOwnFolder) {
+    if (run("command -v bash realpath").code != 0) GTEST_SKIP() << "needs a development environment";
+    const TempDir dir;
+    write_file(dir.path("mine/thesis"), "mine");
+    write_file(dir.path("cuda/bin/nvcc"), "#!/bin/sh\n");
+    write_file(dir.path("dnnl/include/oneapi/dnnl/dnnl.hpp"), "");
+    for (const char* tool : {"apt-get", "python", "pip"})  // what would install
+        write_file(dir.path(std::string("bin/") + tool),
+                   "#!/bin/sh\necho \"$0 $*\" >>" + dir.path("ran") + "\nexit 1\n");
+    ASSERT_EQ(run("chmod +x " + dir.path("cuda/bin/nvcc") + " " + dir.path("bin") + "/*").code, 0);
+    ASSERT_EQ(run("cp -r .ci " + dir.path()).code, 0);
+    const std::string mine = dir.path("mine"),
+                      programs = "PATH=" + dir.path("bin") + ":$PATH PYTHON=" + dir.path("bin/python");
+    const auto refused = [&](const std::string& settings, const std::string& header) {
+        const Finished f = run("env " + programs + " " + settings + " bash " + dir.path(".ci/deps.sh") + " install");
+        EXPECT_EQ(f.code, 1) << f.out << f.err;
+        EXPECT_NE(f.err.find("there is no " + header + ";"), std::string::npos) << f.err;
+        EXPECT_EQ(f.err.find('\n'), f.err.size() - 1) << f.err;
+    };
+    refused("CUDA= ONEDNN=" + mine, mine + "/include/oneapi/dnnl/dnnl.hpp");
+    refused("CUDA= ONEDNN=..", "../include/oneapi/dnnl/dnnl.hpp");
+    refused("CUDA=" + dir.path("cuda") + " ONEDNN=" + dir.path("dnnl") + " CUDNN_FRONTEND=" + mine,
+            mine + "/include/cudnn_frontend.h");
+    EXPECT_EQ(read_file(mine + "/thesis"), "mine");
+    EXPECT_FALSE(std::filesystem::exists(dir.path("ran"))) << read_file(dir.path("ran"));
+}
+
 // A source package's setup.py would run before its SHA-256 is checked.
 TEST(Deps, PipTakesWheelsOnly) {
     int calls = 0;
