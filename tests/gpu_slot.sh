@@ -122,7 +122,7 @@ properties() {
   nproc
   grep MemTotal /proc/meminfo
   ! command -v nvidia-smi || nvidia-smi
-  "$python" -c 'import sys; print(sys.version)'
+  "$python" -I -c 'import sys; print(sys.version)'
   "$BUILD/convoy" info | tee "$work/info"
   grep -q '^gpu *available' "$work/info" && "$BUILD/convoy_tests" --gtest_color=no --gtest_filter='CudaChips.*'
 }
@@ -164,7 +164,7 @@ placements() {
       --random-resized-crop --flip --batch-size 100 --epochs 2 --log-interval 1 --data-placement "${run#*-}" \
       --output "$work/$run" || return
   done
-  "$python" - "$work" <<'PYTHON'
+  "$python" -I - "$work" <<'PYTHON'
 import json, sys
 def losses(run):
     rows = [json.loads(text) for text in open(f"{sys.argv[1]}/{run}/metrics.jsonl")]
@@ -193,7 +193,7 @@ cifar10() { # SEED...
   for seed in "$@"; do
     "$BUILD/convoy" train --config input/recipes/airbench94.cfg --data "$data" --device cuda --precision bf16 --tta full \
       --seed "$seed" --output "$work/seed-$seed" --checkpoint-every none ${short[@]+"${short[@]}"} || return
-    "$python" - "$work/seed-$seed/metrics.jsonl" "$seed" "${SLOT_CIFAR10:+cifar10}" >>"$OUT/bench.jsonl" <<'PYTHON' || return
+    "$python" -I - "$work/seed-$seed/metrics.jsonl" "$seed" "${SLOT_CIFAR10:+cifar10}" >>"$OUT/bench.jsonl" <<'PYTHON' || return
 import json, sys
 rows = [json.loads(text) for text in open(sys.argv[1])]
 last = {kind: [r for r in rows if r["kind"] == kind][-1] for kind in ("eval", "event")}
@@ -227,7 +227,7 @@ ncu_convolutions() {
   local id
   # shellcheck disable=SC2046
   under_ncu --csv --print-units base --metrics gpu__time_duration.sum -- $(step_of_resnet50) >"$work/launches" || return
-  "$python" - "$work/launches" >"$OUT/slowest.txt" <<'PYTHON' || return
+  "$python" -I - "$work/launches" >"$OUT/slowest.txt" <<'PYTHON' || return
 import csv, sys
 lines = [text for text in open(sys.argv[1], errors="replace") if text.startswith('"')]
 theirs = [r for r in csv.DictReader(lines) if "convoy::" not in r["Kernel Name"]]

@@ -24,7 +24,7 @@ command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node does not n
 # OpenMPI does not start without a network interface that is up, and some machines leave even `lo`
 # down.
 if [ "$(id -u)" -eq 0 ]; then
-  ip link set lo up 2>/dev/null || python3 - 2>/dev/null <<'PYTHON' || true
+  ip link set lo up 2>/dev/null || python3 -I - 2>/dev/null <<'PYTHON' || true
 import fcntl, socket, struct
 up = struct.pack("16sH14s", b"lo", 1, b"")  # struct ifreq: the name, IFF_UP
 fcntl.ioctl(socket.socket(), 0x8914, up)  # SIOCSIFFLAGS

@@ -75,7 +75,9 @@ TEST(CudaGpuScript, ABundleFindsTheLibrariesOfPythonsWheels) {
         std::filesystem::create_directories(dir.path(std::string("site/nvidia/") + wheel + "/lib"));
     std::filesystem::create_directories(dir.path("build"));
     stand_in(dir.path("build/convoy"), "echo \":$LD_LIBRARY_PATH:\"");
-    write_file(dir.path("here/nvidia/__init__.py"), "open('" + dir.path("ran") + "', 'w')\n");
+    stand_in(dir.path("build/ip"), "exit 1");  // python3 then brings the network interface up
+    for (const char* module : {"nvidia/__init__", "fcntl", "socket", "struct"})
+        write_file(dir.path(std::string("here/") + module + ".py"), "open('" + dir.path("ran") + "', 'w')\n");
     const Finished f =
         run("cp tests/cuda/bundle_run.sh " + dir.path("run") + " && cd " + dir.path("here") +
             " && PYTHONPATH=" + dir.path("site") + " LD_LIBRARY_PATH=/theirs bash " + dir.path("run") + " info");

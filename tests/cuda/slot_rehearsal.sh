@@ -65,7 +65,7 @@ files() { # FOLDER: at most 8, each below 16 MiB
   check "no file of 16 MiB in $1" [ -z "$(find "$place/$1" -type f -size +16383k)" ]
 }
 results() { # FOLDER NUMBER: lines of bench.jsonl
-  check "$2 results in $1" python3 -c 'import json, sys
+  check "$2 results in $1" python3 -I -c 'import json, sys
 lines = [json.loads(text) for text in open(sys.argv[1])]
 rates = [r["images_per_second"]["wall"] if "line" in r else r["seconds"] for r in lines]
 sys.exit(len(lines) != int(sys.argv[2]) or min(rates) <= 0)' "$place/$1/bench.jsonl" "$2"
