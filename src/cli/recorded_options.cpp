@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/folder.h"
@@ -54,6 +55,16 @@ RecordedOptions recorded_in(const std::string& folder) {
     return recorded;
 }
 
+/// Leaves out values in a list of variables: "ALL,A=1,B" becomes "ALL,A,B". A value in quotes may
+/// hold separators, so what follows the first quote is left out.
+std::string names_in_list(const std::string& list, char separator) {
+    std::string names;
+    std::istringstream items(list.substr(0, list.find_first_of("'\"")));
+    for (std::string item; std::getline(items, item, separator);)
+        names += (names.empty() ? "" : std::string(1, separator)) + item.substr(0, item.find('='));
+    return names;
+}
+
 /// The words that started this process's parent; none if it is another user's, or gone.
 std::vector<std::string> words_of_parent() {
     std::vector<std::string> words;
@@ -79,11 +90,33 @@ std::string launcher_of(const std::vector<std::string>& args, int ranks) {
     else
         words = {"mpirun", "-np", std::to_string(ranks)};
     std::string text;
-    for (const std::string& word : words) text += shell_word(word) + " ";
+    for (const std::string& word : without_values(words)) text += shell_word(word) + " ";
     return text;
 }
 
 }  // namespace
+
+std::vector<std::string> without_values(const std::vector<std::string>& launcher) {
+    std::vector<std::string> kept;
+    std::string before;
+    bool of_env = false;  // words of `env A=1 B=2 …`
+    for (const std::string& word : launcher) {
+        const std::string list_option = "--export=";
+        if (before == "-x" || before == "--x")
+            kept.push_back(word.substr(0, word.find('=')));
+        else if (before == "--export")
+            kept.push_back(names_in_list(word, ','));
+        else if (word.starts_with(list_option))
+            kept.push_back(list_option + names_in_list(word.substr(list_option.size()), ','));
+        else if (before == "mca_base_env_list")
+            kept.push_back(names_in_list(word, ';'));
+        else if (!of_env || word.starts_with('-') || word.find('=') == std::string::npos)
+            kept.push_back(word);
+        of_env = of_env || word.substr(word.rfind('/') + 1) == "env";
+        before = word;
+    }
+    return kept;
+}
 
 RecordedOptions recorded_options(Comm& comm, const std::vector<std::string>& args) {
     const std::string folder = value_of(args, "--output");

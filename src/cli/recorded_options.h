@@ -22,6 +22,11 @@ std::string take_recorded(const RecordedOptions&, const boost::program_options::
                           const TrainOptions& given, const std::vector<std::set<std::string>>& alternatives,
                           ConfiguredValues&);
 
+/// Leaves the values of environment variables out of a launcher's words: `mpirun -x A=1` becomes
+/// `mpirun -x A`, which passes the shell's value on. Values may be secret, and logs keep what is
+/// printed.
+std::vector<std::string> without_values(const std::vector<std::string>& launcher);
+
 /// Returns the whole command that continues a run in `folder`, quoted for a shell, with the
 /// launcher that started this process. `args` are those of `convoy train`.
 std::string continuing_command(const ParsedOptions&, const std::vector<std::string>& args, const std::string& folder,

@@ -46,6 +46,16 @@ TEST_F(Continue, ByThePrintedCommandToTheSameBits) {
     expect_same("whole", "part");
 }
 
+// Logs keep the printed command.
+TEST_F(Continue, ThePrintedCommandHasNoValuesOfVariables) {
+    const Finished f = mpirun("-np 1 -x TOKEN=s3cret " + sibling("convoy") + " " +
+                              train("part", stopped({{"log-dir", dir_.path("logs")}})));
+    ASSERT_EQ(f.code, int(Exit::requeue)) << f.err;
+    EXPECT_NE(printed(f).find(" -x TOKEN "), std::string::npos) << printed(f);
+    EXPECT_EQ(f.out.find("s3cret"), std::string::npos);
+    EXPECT_NE(run("grep -r s3cret " + dir_.path()).code, 0) << "a file has the value";
+}
+
 TEST_F(Continue, WithoutMpirunAndInAFolderWithAnOddName) {
     ASSERT_EQ("", failure(convoy_alone(train("whole", options()))));
     const std::string name = dir_.path("it's a run");
