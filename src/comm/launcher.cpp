@@ -74,9 +74,11 @@ void ask_no_display() { setenv("HWLOC_COMPONENTS", "-gl", 0); }
 SingleProcess::SingleProcess() {
     if (is_launched()) return;
     // Such processes all have the same job number, so they must not share a folder of that name.
+    // The transport `tcp` would listen on every network, though no process is to connect.
     for (const auto& [name, value] : {std::pair("OMPI_MCA_ess_singleton_isolated", "1"),
                                       {"OMPI_MCA_orte_create_session_dirs", "0"},
-                                      {"OMPI_MCA_pml", "ob1"}}) {
+                                      {"OMPI_MCA_pml", "ob1"},
+                                      {"OMPI_MCA_btl", "self"}}) {
         if (std::getenv(name)) continue;
         setenv(name, value, 1);
         set_.push_back(name);

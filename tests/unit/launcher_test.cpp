@@ -38,6 +38,7 @@ TEST(Launcher, TheLibraryThatRunsIsAsked) {
 constexpr const char* isolated = "OMPI_MCA_ess_singleton_isolated";
 constexpr const char* folders = "OMPI_MCA_orte_create_session_dirs";
 constexpr const char* messages = "OMPI_MCA_pml";
+constexpr const char* transports = "OMPI_MCA_btl";
 constexpr const char* session = "OMPI_MCA_orte_top_session_dir";
 constexpr const char* ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
 
@@ -45,7 +46,8 @@ constexpr const char* ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"
 class LauncherEnvironment : public testing::Test {
 protected:
     LauncherEnvironment() {
-        for (const char* name : {isolated, folders, messages, session, ranks[0], ranks[1], ranks[2], ranks[3]}) {
+        for (const char* name :
+             {isolated, folders, messages, transports, session, ranks[0], ranks[1], ranks[2], ranks[3]}) {
             if (const char* value = std::getenv(name))
                 before_[name] = value;
             else
@@ -76,8 +78,9 @@ TEST_F(LauncherEnvironment, AProcessWithoutALauncherStartsAlone) {
         EXPECT_EQ(value(isolated), "1");
         EXPECT_EQ(value(folders), "0");
         EXPECT_EQ(value(messages), "ob1");
+        EXPECT_EQ(value(transports), "self");
     }
-    for (const char* name : {isolated, folders, messages})
+    for (const char* name : {isolated, folders, messages, transports})
         EXPECT_EQ(value(name), "not set") << name << ": what this process starts must not inherit it";
 }
 
@@ -85,7 +88,7 @@ TEST_F(LauncherEnvironment, ALaunchedRankIsLeftToItsLauncher) {
     for (const char* rank : ranks) {
         setenv(rank, "0", 1);
         const SingleProcess single;
-        for (const char* name : {isolated, folders, messages}) EXPECT_EQ(value(name), "not set") << rank;
+        for (const char* name : {isolated, folders, messages, transports}) EXPECT_EQ(value(name), "not set") << rank;
         unsetenv(rank);
     }
 }
@@ -93,13 +96,32 @@ TEST_F(LauncherEnvironment, ALaunchedRankIsLeftToItsLauncher) {
 TEST_F(LauncherEnvironment, WhatTheUserChoseStays) {
     setenv(isolated, "0", 1);
     setenv(messages, "ucx", 1);
+    setenv(transports, "tcp,self", 1);
     for (int before_and_after = 0; before_and_after < 2; ++before_and_after) {
         EXPECT_EQ(value(isolated), "0");
         EXPECT_EQ(value(messages), "ucx");
+        EXPECT_EQ(value(transports), "tcp,self");
         const SingleProcess single;
         EXPECT_EQ(value(isolated), "0");
         EXPECT_EQ(value(messages), "ucx");
+        EXPECT_EQ(value(transports), "tcp,self");
     }
+}
+
+// `plot` starts its Python when MPI is up. A stand-in writes down where its parent listens.
+TEST_F(LauncherEnvironment, AProcessWithoutALauncherListensNowhere) {
+    const TempDir dir;
+    write_file(dir.path("look"),
+               "#!/bin/bash\nfor file in /proc/$PPID/fd/*; do socket=$(readlink $file)\n"
+               "[[ $socket != socket:* ]] || awk -v socket=\"${socket//[^0-9]/}\" '$4 == \"0A\" && $10 == socket' "
+               "/proc/net/tcp /proc/net/tcp6; done >" +
+                   dir.path("ports") + "\nexit 1\n");
+    ASSERT_EQ(run("chmod +x " + dir.path("look")).code, 0);
+    const std::string plot = "PYTHON=" + dir.path("look") + " " + sibling("convoy") + " plot " + dir.path("run");
+    run(with_limit("env -u OMPI_MCA_btl " + plot, 30));
+    EXPECT_EQ(read_file(dir.path("ports")), "");
+    run(with_limit("env OMPI_MCA_btl=tcp,self OMPI_MCA_pml=ob1 " + plot, 30));
+    if (read_file(dir.path("ports")).empty()) GTEST_SKIP() << "this MPI opens no port in any case";
 }
 
 TEST_F(LauncherEnvironment, AFolderOfMpirunThatOthersMayWriteIsRefused) {
