@@ -186,6 +186,8 @@ tidy: ## clang-tidy; T=src/train/trainer.cpp for some files
 
 ##@ Other
 clean: ## remove build/
+	@[ '$(BUILD)' = build ] || [ ! -e '$(BUILD)' ] || [ -e '$(BUILD)/flags' ] || \
+	  { echo 'BUILD=$(BUILD) is not a folder that make has built in: name another, or leave BUILD out' >&2; exit 1; }
 	rm -rf $(BUILD)
 
 # A line of this list is what follows "##" in the line of a target, here and in tests/tests.mk.

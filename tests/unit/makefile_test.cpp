@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/shell_word.h"
 #include "tests/support/support.h"
@@ -32,6 +33,25 @@ TEST_F(Makefile, SaysWhichPathItCannotTake) {
         EXPECT_EQ(f.err.find('\n'), f.err.size() - 1) << f.err;
     }
     EXPECT_EQ(make("CUDA= help").code, 0);
+}
+
+// BUILD may be set in the environment, for another program.
+TEST_F(Makefile, CleanRemovesOnlyAFolderThatItBuiltIn) {
+    const TempDir dir;
+    write_file(dir.path("mine/thesis"), "mine");
+    write_file(dir.path("built/flags"), "");
+    const auto clean = [&](const char* folder) {
+        return run("env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS BUILD=" + dir.path(folder) + " make CUDA= clean");
+    };
+    const Finished refused = clean("mine");
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("BUILD=" + dir.path("mine") + " is not a folder that make has built in"),
+              std::string::npos)
+        << refused.err;
+    EXPECT_EQ(read_file(dir.path("mine/thesis")), "mine");
+    EXPECT_EQ(clean("built").code, 0);
+    EXPECT_FALSE(std::filesystem::exists(dir.path("built")));
+    EXPECT_EQ(clean("absent").code, 0);
 }
 
 TEST_F(Makefile, LinksInAFolderWithBlanksAndQuotes) {
