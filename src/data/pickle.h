@@ -24,8 +24,8 @@ struct ByteMatrix {
 
 /// A value in a pickle. Values refer to each other by index, so that nesting needs no recursion.
 struct PickleNode {
-    enum Kind { none, boolean, number, text, list, tuple, dict, matrix, dtype, name } kind = none;
-    int64_t value = 0;              ///< boolean, number: the value
+    enum Kind { none, boolean, number, text, list, tuple, dict, matrix, dtype, name, storage, tensor } kind = none;
+    int64_t value = 0;              ///< boolean, number: the value; storage, tensor: which one
     std::string_view bytes{};       ///< text, name: the characters, e.g. "numpy.ndarray"
     std::vector<uint32_t> items{};  ///< list, tuple: indices of items; dict: of key, value, key, value …
     ByteMatrix array{};             ///< matrix: its content
