@@ -1,8 +1,8 @@
-// convoy export: writes a trained model for other programs, with PyTorch's names and layout.
+// convoy export: writes a trained model for other programs: as safetensors with PyTorch's names and
+// layout, or as ONNX.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/bf16.h"
@@ -14,30 +14,34 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/model_data.h"
+#include "cli/onnx_file.h"
 #include "comm/comm.h"
 #include "data/safetensors.h"
-#include "model/torch_names.h"
+#include "model/torch_layout.h"
 #include "train/model_file.h"
 
 namespace convoy {
-namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 namespace {
 
 struct ExportOptions {
     std::string given, to, dtype;
-    bool overwrite = false;
+    bool overwrite = false, raw_pixels = false;
+    bool onnx() const { return to.ends_with(".onnx"); }
 };
 
 po::options_description description(ExportOptions& o) {
     po::options_description options;
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
-         model_file_help)                                                                                 //
-        ("to", po::value<std::string>(&o.to)->value_name("FILE"), "the file to write: NAME.safetensors")  //
+         model_file_help)  //
+        ("to", po::value<std::string>(&o.to)->value_name("FILE"),
+         "the file to write: NAME.safetensors, or NAME.onnx")  //
         ("dtype", po::value<std::string>(&o.dtype)->default_value("f32")->value_name("TYPE"),
-         "type of the values: f32, f16 or bf16")  //
+         "type of the values: f32; in safetensors also f16 or bf16")  //
+        ("raw-pixels", po::bool_switch(&o.raw_pixels),
+         "in ONNX: take pixels from 0 to 255, u8, and make the normalisation a part of the model")  //
         ("overwrite", po::bool_switch(&o.overwrite), "replace a file that is there");
     return options;
 }
@@ -49,8 +53,13 @@ ExportOptions parse_export(const std::vector<std::string>& args) {
     required_value(values, "to");
     if (o.dtype != "f32" && o.dtype != "f16" && o.dtype != "bf16")
         fail(Exit::usage, "--dtype " + o.dtype + " is unknown; choose f32, f16 or bf16");
-    if (fs::path(o.to).extension() != ".safetensors")
-        fail(Exit::usage, "--to " + o.to + ": the format is not known by this ending; name a file NAME.safetensors");
+    if (!o.onnx() && !o.to.ends_with(".safetensors"))
+        fail(Exit::usage,
+             "--to " + o.to + ": the format is not known by this ending; name a file NAME.safetensors or NAME.onnx");
+    if (o.onnx() && o.dtype != "f32")
+        fail(Exit::usage, "--dtype " + o.dtype + " is for NAME.safetensors; leave it out for ONNX");
+    if (!o.onnx() && o.raw_pixels)
+        fail(Exit::usage, "--raw-pixels is for NAME.onnx, because safetensors hold no operations; leave it out");
     check_may_write(o.to, o.overwrite);
     return o;
 }
@@ -75,53 +84,18 @@ void append(std::vector<unsigned char>& bytes, float v, const std::string& dtype
     append(bytes, half);
 }
 
-/// Copies a tensor [n][h * w][c] as [n][c][h * w], which is PyTorch's order.
-SafeTensor channels_first(const std::string& name, const std::string& dtype, const float* values, Shape shape) {
-    SafeTensor t{.name = name,
-                 .dtype = dtype == "f32"   ? "F32"
-                          : dtype == "f16" ? "F16"
-                                           : "BF16",
-                 .shape = {},
-                 .bytes = {}};
-    const size_t n = size_t(shape.n), pixels = size_t(shape.h) * size_t(shape.w), channels = size_t(shape.c);
-    for (size_t i = 0; i < n; ++i)
-        for (size_t c = 0; c < channels; ++c)
-            for (size_t p = 0; p < pixels; ++p) append(t.bytes, values[(i * pixels + p) * channels + c], dtype, name);
-    return t;
-}
-
-/// Returns the tensors of a state_dict: convolutions [out, in, height, width], linear layers
-/// [out, in] for inputs that were flattened channel by channel, and vectors [channels].
+/// Returns the tensors of a state_dict.
 std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std::vector<float>>& values,
                                       const std::string& dtype) {
     std::vector<SafeTensor> tensors;
-    const auto add = [&](ParamId id, Shape shape, std::vector<int64_t> dims) {
-        if (id == none) return;
-        tensors.push_back(channels_first(torch_name(graph.model, graph.params[size_t(id)].name), dtype,
-                                         values[size_t(id)].data(), shape));
-        tensors.back().shape = std::move(dims);
-    };
-    const auto add_vector = [&](ParamId id) {
-        if (id != none) add(id, graph.params[size_t(id)].shape, {graph.params[size_t(id)].shape.c});
-    };
-    for (const Op& op : graph.ops) {
-        if (const auto* conv = std::get_if<Conv>(&op)) {
-            const Shape s = graph.params[size_t(conv->weight)].shape;
-            add(conv->weight, s, {s.n, s.c, s.h, s.w});
-            add_vector(conv->bias);
-        } else if (const auto* linear = std::get_if<Linear>(&op)) {
-            const Shape s = graph.params[size_t(linear->weight)].shape;
-            const Value& x = graph.values[size_t(linear->x)];
-            add(linear->weight, {s.n, x.h, x.w, x.c}, {s.n, s.c});
-            add_vector(linear->bias);
-        } else if (const auto* norm = std::get_if<BatchNorm>(&op)) {
-            for (const ParamId id : {norm->scale, norm->bias, norm->mean, norm->var}) add_vector(id);
-            const std::string mean = torch_name(graph.model, graph.params[size_t(norm->mean)].name);
-            tensors.push_back({.name = mean.substr(0, mean.rfind('.')) + ".num_batches_tracked",
-                               .dtype = "I64",
-                               .shape = {},
-                               .bytes = std::vector<unsigned char>(sizeof(int64_t))});
+    for (const TorchEntry& entry : torch_layout(graph)) {
+        if (entry.param == none) {
+            tensors.push_back({entry.name, "I64", {}, std::vector<unsigned char>(sizeof(int64_t))});
+            continue;
         }
+        tensors.push_back({entry.name, dtype == "f32" ? "F32" : dtype == "f16" ? "F16" : "BF16", entry.dims, {}});
+        for (const float v : to_torch_order(values[size_t(entry.param)], entry.order))
+            append(tensors.back().bytes, v, dtype, entry.name);
     }
     return tensors;
 }
@@ -134,6 +108,7 @@ std::map<std::string, std::string> metadata_of(const ModelFile& file) {
     const auto numbers = [](const std::vector<float>& list) { return nlohmann::json(list).dump(); };
     return {{"format", "pt"},
             {"model", file.model.name},
+            {"trained_on", file.data == DType::f32 ? "vectors" : "images"},
             {"stem", stem_of(file.model)},
             {"image_size", formatted("%dx%dx%d", file.model.h, file.model.w, file.model.c)},
             {"resize_short_side", std::to_string(file.preprocessing.short_side)},
@@ -142,6 +117,31 @@ std::map<std::string, std::string> metadata_of(const ModelFile& file) {
             {"classes", std::to_string(file.model.classes)},
             {"class_names", nlohmann::json(file.class_names).dump(-1, ' ', false, replace_bad_text)},
             {"writer", std::string("convoy ") + version + " (" + commit() + ")"}};
+}
+
+/// A file that is complete in memory.
+struct ExportedFile {
+    std::vector<unsigned char> bytes;
+    std::string what;  ///< for the line that is printed
+};
+
+ExportedFile safetensors_of(const ExportOptions& o, const ModelFile& file, const Graph& graph,
+                            const std::vector<std::vector<float>>& values) {
+    const std::vector<SafeTensor> tensors = torch_tensors(graph, values, o.dtype);
+    return {safetensors_file(tensors, metadata_of(file)), formatted("%zu tensors", tensors.size())};
+}
+
+ExportedFile onnx_of(const ExportOptions& o, const ModelFile& file, const Graph& graph,
+                     const std::vector<std::vector<float>>& values) {
+    if (o.raw_pixels && file.data != DType::u8)
+        fail(Exit::usage, "--raw-pixels is for models of images, and this one takes vectors; leave it out");
+    OnnxOptions how{.metadata = metadata_of(file), .producer = "convoy", .producer_version = version};
+    if (o.raw_pixels) {
+        how.mean = file.preprocessing.mean;
+        how.stddev = file.preprocessing.stddev;
+    }
+    const std::string bytes = onnx_file(graph, values, how);
+    return {{bytes.begin(), bytes.end()}, o.raw_pixels ? "ONNX, which takes pixels," : "ONNX"};
 }
 
 }  // namespace
@@ -156,12 +156,12 @@ int export_model(const std::vector<std::string>& args) {
     const std::string path = model_in(o.given);
     const ModelFile file = read_model_file(path);
     const Graph graph = build_model(file.model);
-    const std::vector<SafeTensor> tensors = torch_tensors(graph, read_model_values(path, graph), o.dtype);
-    const std::vector<unsigned char> bytes = safetensors_file(tensors, metadata_of(file));
+    const std::vector<std::vector<float>> values = read_model_values(path, graph);
+    const auto [bytes, what] = (o.onnx() ? onnx_of : safetensors_of)(o, file, graph, values);
     make_folder_of(o.to);
     replace_file(o.to, bytes);
-    std::printf("%s: %zu tensors of %s in %s, %.1f MB\n", printable(o.to).c_str(), tensors.size(),
-                printable(path).c_str(), o.dtype.c_str(), double(bytes.size()) / 1e6);
+    std::printf("%s: %s of %s in %s, %.1f MB\n", printable(o.to).c_str(), what.c_str(), printable(path).c_str(),
+                o.dtype.c_str(), double(bytes.size()) / 1e6);
     return 0;
 }
 
