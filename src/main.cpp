@@ -74,6 +74,7 @@ const Command commands[] = {
     computing("evaluate", "measure a trained model on a data set", evaluate, options_of_evaluate),
     computing("classify", "say what a trained model sees in pictures", classify, options_of_classify),
     without_mpi("export", "write a trained model as safetensors or ONNX", export_model, options_of_export),
+    without_mpi("import", "make a model file from PyTorch's weights", import_model, options_of_import),
     alone("report", "sum runs up and compare them, or say how they scale", report, options_of_report),
     alone("plot", "draw runs, or how they scale, as a picture", plot, options_of_plot),
     computing("bench", "measure training steps on made-up or real images", bench, options_of_bench),

@@ -28,6 +28,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args);
 int classify(Comm& comm, const std::vector<std::string>& args);
 /// Writes a model file in another program's format.
 int export_model(const std::vector<std::string>& args);
+int import_model(const std::vector<std::string>& args);
 /// Shows how a batch is split over ranks, and its outputs gathered; collective.
 int demo(Comm& comm, const std::vector<std::string>& args);
 /// Measures the speed of training steps; collective.
@@ -57,6 +58,7 @@ OptionGroups options_of_convert();
 OptionGroups options_of_demo();
 OptionGroups options_of_evaluate();
 OptionGroups options_of_export();
+OptionGroups options_of_import();
 OptionGroups options_of_info();
 OptionGroups options_of_plot();
 OptionGroups options_of_predict();

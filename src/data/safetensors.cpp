@@ -1,8 +1,120 @@
 #include "data/safetensors.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/shorten.h"
 
 namespace convoy {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t most_header_bytes = 16 << 20;  // resnet152 has 0.1 MB
+
+[[noreturn]] void refuse(const InputBytes& file, const std::string& what) {
+    fail(Exit::bad_input, file.path() + ": " + what + "; it is no safetensors file, or damaged: get it again");
+}
+
+/// Parses the header. Refuses what JSON allows but the format does not: deep nesting, and two
+/// entries of one name.
+Json parse_header(const InputBytes& file, const std::string& text) {
+    constexpr int deepest = 3;  // {"name": {"shape": [1]}}
+    std::set<std::string> names;
+    const auto check = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+        if (depth >= deepest &&
+            (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start))
+            refuse(file, "has a header that is nested deeper than tensors are");
+        if (event == Json::parse_event_t::key && depth == 1 && !names.insert(parsed.get<std::string>()).second)
+            refuse(file, "names tensor " + shortened(parsed.get<std::string>()) + " twice");
+        return true;
+    };
+    const Json header = Json::parse(text, check, false);
+    if (!header.is_object()) refuse(file, "has a header that is no object of JSON");
+    return header;
+}
+
+/// Returns whole numbers that are not negative.
+std::vector<int64_t> numbers(const InputBytes& file, const std::string& name, const Json& entry, const char* key) {
+    std::vector<int64_t> list;
+    const auto found = entry.find(key);
+    if (found != entry.end() && found->is_array()) {
+        for (const Json& number : *found) {
+            constexpr uint64_t most = uint64_t(1) << 62;
+            if (!number.is_number_unsigned() || number.get<uint64_t>() > most) break;
+            list.push_back(number.get<int64_t>());
+        }
+        if (list.size() == found->size()) return list;
+    }
+    refuse(file, "tensor " + shortened(name) + " has no good " + key);
+}
+
+/// Returns a tensor. Its offset is from the first value on.
+StoredTensor tensor_of(const InputBytes& file, const std::string& name, const Json& entry, int64_t value_bytes) {
+    const auto refuse_tensor = [&](const std::string& what) { refuse(file, "tensor " + shortened(name) + " " + what); };
+    if (!entry.is_object()) refuse_tensor("is described by no object");
+    StoredTensor t{.name = name, .type = {}, .shape = numbers(file, name, entry, "shape"), .strides = {}};
+    const std::vector<int64_t> offsets = numbers(file, name, entry, "data_offsets");
+    const auto type = entry.find("dtype");
+    if (type != entry.end() && type->is_string()) t.type = type->get<std::string>();
+    const int width = bytes_of_type(t.type);
+    if (width == 0) refuse_tensor("is of type '" + shortened(t.type, 40) + "', which is not known here");
+    const int64_t count = count_of(t.shape);
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > value_bytes)
+        refuse_tensor("lies beyond the " + std::to_string(value_bytes) + " bytes of values");
+    if (count < 0 || count > (int64_t(1) << 62) / width || count * width != offsets[1] - offsets[0])
+        refuse_tensor("of shape " + shortened(shape_text(t.shape), 80) + " has " +
+                      std::to_string(offsets[1] - offsets[0]) + " bytes");
+    t.strides = dense_strides(t.shape);
+    t.offset = offsets[0];
+    return t;
+}
+
+/// Refuses holes, overlaps, and bytes after the last value.
+void check_order(const InputBytes& file, const std::vector<StoredTensor>& tensors, int64_t value_bytes) {
+    std::vector<const StoredTensor*> in_order;
+    for (const StoredTensor& t : tensors) in_order.push_back(&t);
+    const auto bytes = [](const StoredTensor& t) { return count_of(t.shape) * bytes_of_type(t.type); };
+    std::ranges::sort(in_order, {}, [&](const StoredTensor* t) { return std::pair(t->offset, bytes(*t)); });
+    int64_t end = 0;
+    for (const StoredTensor* t : in_order) {
+        if (t->offset != end)
+            refuse(file, "tensor " + shortened(t->name) + (t->offset < end ? " overlaps another" : " follows a hole"));
+        end += bytes(*t);
+    }
+    if (end != value_bytes)
+        refuse(file, "has " + std::to_string(value_bytes - end) + " bytes that belong to no tensor");
+}
+
+}  // namespace
+
+StoredTensors safetensors_in(const InputBytes& file) {
+    uint8_t length[8] = {};
+    if (file.size() < int64_t(sizeof length)) refuse(file, "has fewer than 8 bytes");
+    file.read(0, sizeof length, length);
+    uint64_t header_bytes = 0;
+    for (int i = 8; i-- > 0;) header_bytes = header_bytes << 8 | length[i];
+    if (header_bytes > uint64_t(std::min<int64_t>(most_header_bytes, file.size() - int64_t(sizeof length))))
+        refuse(file, "claims a header of " + std::to_string(header_bytes) + " bytes");
+    std::string text(header_bytes, ' ');
+    file.read(sizeof length, int64_t(header_bytes), text.data());
+    const int64_t first = int64_t(sizeof length + header_bytes), value_bytes = file.size() - first;
+    StoredTensors all;
+    const Json header = parse_header(file, text);
+    for (const auto& [name, entry] : header.items()) {
+        if (name != "__metadata__") {
+            all.tensors.push_back(tensor_of(file, name, entry, value_bytes));
+            continue;
+        }
+        for (const auto& [key, value] : entry.items())
+            if (value.is_string()) all.metadata[key] = value.get<std::string>();
+    }
+    check_order(file, all.tensors, value_bytes);
+    for (StoredTensor& t : all.tensors) t.offset += first;
+    return all;
+}
 
 std::vector<unsigned char> safetensors_file(const std::vector<SafeTensor>& tensors,
                                             const std::map<std::string, std::string>& metadata) {

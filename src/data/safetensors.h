@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "data/input_bytes.h"
+#include "data/stored_tensor.h"
+
 namespace convoy {
 
 struct SafeTensor {
@@ -18,5 +21,9 @@ struct SafeTensor {
 /// Returns a whole safetensors file. `metadata` becomes the header's `__metadata__`.
 std::vector<unsigned char> safetensors_file(const std::vector<SafeTensor>& tensors,
                                             const std::map<std::string, std::string>& metadata);
+
+/// Returns where the tensors of a file are. Throws Exit::bad_input if the file is not as the format
+/// says: values must follow each other without holes, and fill the file.
+StoredTensors safetensors_in(const InputBytes& file);
 
 }  // namespace convoy

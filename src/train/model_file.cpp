@@ -154,6 +154,16 @@ void save_model(const HeldPlace& place, const ModelFile& m, const State& state, 
     });
 }
 
+void save_model(const HeldPlace& place, const ModelFile& m, const Graph& graph,
+                const std::vector<std::vector<float>>& values) {
+    write_file(place, [&](hid_t file, const std::string& path) {
+        h5::set_checked_attribute(file, "format", model_format);
+        write_model_attributes(file, m);
+        for (size_t id = 0; id < graph.params.size(); ++id)
+            write_tensor(file, graph.params[id].name, graph.params[id].shape, values[id].data(), path);
+    });
+}
+
 ModelFile read_model_file(const std::string& path) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);

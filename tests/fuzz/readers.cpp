@@ -17,6 +17,7 @@
 #include "run/metrics_file.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/fuzz/pictures.h"
+#include "tests/fuzz/weights.h"
 #include "tests/support/images.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
@@ -263,12 +264,24 @@ void read_recipe(const std::string& dir, Bytes bytes) {
     parse_train_options({"--config", dir + "/my.cfg", "--data", "x", "--batch-size", "1", "--batch-per-rank", "0"});
 }
 
-const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {
-    {"shard", read_shard},   {"ragged", read_ragged},   {"image", read_jpeg},
-    {"webp", read_webp},     {"gif", read_gif},         {"bmp", read_bmp},
-    {"tiff", read_tiff},     {"archive", read_archive}, {"checkpoint", read_a_checkpoint},
-    {"model", read_a_model}, {"idx", read_idx},         {"cifar10", read_cifar10},
-    {"pickle", read_pickle}, {"recipe", read_recipe},   {"metrics", read_metrics_file}};
+const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {{"shard", read_shard},
+                                                                            {"ragged", read_ragged},
+                                                                            {"image", read_jpeg},
+                                                                            {"webp", read_webp},
+                                                                            {"gif", read_gif},
+                                                                            {"bmp", read_bmp},
+                                                                            {"tiff", read_tiff},
+                                                                            {"archive", read_archive},
+                                                                            {"checkpoint", read_a_checkpoint},
+                                                                            {"model", read_a_model},
+                                                                            {"idx", read_idx},
+                                                                            {"cifar10", read_cifar10},
+                                                                            {"pickle", read_pickle},
+                                                                            {"recipe", read_recipe},
+                                                                            {"metrics", read_metrics_file},
+                                                                            {"safetensors", read_safetensors},
+                                                                            {"pth", read_pth},
+                                                                            {"oldpth", read_old_pth}};
 
 }  // namespace
 

@@ -14,6 +14,8 @@
 // - idx, cifar10: the first byte selects the file that the rest replaces.
 // - pickle: the first byte's last bit selects the hostile one of two files of CIFAR-10's Python
 //   version. If its second bit is set, the rest replaces that file; otherwise it changes bytes.
+// - safetensors, pth, oldpth: as image, with a file of weights. oldpth is what torch.save() wrote
+//   before version 1.6.
 // - recipe: the bytes are the text.
 #pragma once
 #include <cstdint>

@@ -22,6 +22,8 @@ using Words = std::vector<std::string>;
 const Words commands = {"train",
                         "sweep",
                         "evaluate",
+                        "export",
+                        "import",
                         "bench",
                         "demo",
                         "comm-test",
@@ -42,7 +44,8 @@ CommandHelp help_of_command(const std::string& command) {
         {"train", options_of_train},     {"evaluate", options_of_evaluate},   {"bench", options_of_bench},
         {"demo", options_of_demo},       {"comm-test", options_of_comm_test}, {"info", options_of_info},
         {"verify", options_of_verify},   {"report", options_of_report},       {"plot", options_of_plot},
-        {"predict", options_of_predict}, {"convert", options_of_convert},     {"sweep", options_of_sweep}};
+        {"predict", options_of_predict}, {"export", options_of_export},       {"import", options_of_import},
+        {"convert", options_of_convert}, {"sweep", options_of_sweep}};
     const std::string name = command.substr(0, command.find(' '));
     CommandHelp help{command, *screen_of(command), options.at(name)()};
     if (command != name)

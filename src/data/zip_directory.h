@@ -1,0 +1,20 @@
+// The directory of a zip file whose members are stored as they are, as torch.save() writes it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/input_bytes.h"
+
+namespace convoy {
+
+struct ZipMember {
+    std::string name;
+    int64_t offset = 0, bytes = 0;  ///< of the content, in the file
+};
+
+/// Returns all members. Throws Exit::bad_input if the directory is damaged, or if a member is
+/// compressed, encrypted, beyond the file, in the bytes of another one, or there twice.
+std::vector<ZipMember> stored_members(const InputBytes& file);
+
+}  // namespace convoy
