@@ -139,12 +139,12 @@ SUMS
 )
 
 # PyTorch for comparison, in a separate virtual environment. It needs no root.
-peers() {
-  local venv=.deps/peers
-  "$venv/bin/python" -c 'import torch, torchvision, safetensors, h5py, numpy' 2>/dev/null && return 0
+peers() { # peers [PACKAGE...]: with further packages
+  local venv=.deps/peers packages=(torch torchvision safetensors h5py numpy "$@")
+  "$venv/bin/python" -c "import $(IFS=,; echo "${packages[*]}")" 2>/dev/null && return 0
   echo "fetching PyTorch, the newest on PyPI, into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
   "$PYTHON" -m venv --without-pip "$venv"
-  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: torch torchvision safetensors h5py numpy ||
+  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: "${packages[@]}" ||
     { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
@@ -234,8 +234,8 @@ info() {
 
 case ${1:-} in
   install) scope=${2:-} && install ;;
-  peers) peers ;;
+  peers) peers "${@:2}" ;;
   tensorboard) tensorboard ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers | tensorboard | info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers [PACKAGE...] | tensorboard | info" >&2; exit 2 ;;
 esac

@@ -206,10 +206,13 @@ sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kern
 # its height under that name.
 PEER_PYTHON ?=
 PEER   ?= tests/peers/torch_step.py
-test-interchange: deps ## exported models compute the same in PyTorch; PEER_PYTHON=
-	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
+test-interchange: deps ## models compute the same in PyTorch and onnxruntime, from and to them; PEER_PYTHON=
+	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers timm onnx onnxruntime)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@BUILD='$(BUILD)' $(or $(PEER_PYTHON),.deps/peers/bin/python) tests/interchange/torch_test.py -v
+	@for script in torch import onnx; do \
+	  echo "tests/interchange/$${script}_test.py"; \
+	  BUILD='$(BUILD)' $(or $(PEER_PYTHON),.deps/peers/bin/python) -B tests/interchange/$${script}_test.py -v || exit 1; \
+	done
 ROUNDS ?= 2
 bench-peers: deps ## images/s of Convoy and PyTorch alternately; ROUNDS= LINES= COMPILED= PEER_PYTHON= PEER=
 	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)

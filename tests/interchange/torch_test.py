@@ -3,57 +3,18 @@ that has torch, torchvision, safetensors and h5py (PEER_PYTHON). Compared with w
 
 import glob
 import json
-import os
 import re
-import subprocess
-import tempfile
 import unittest
 
 import h5py
 import numpy as np
 import torch
-import torchvision
+from common import Case, Mnist, convoy, resnet
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
-CONVOY = os.path.join(os.environ.get("BUILD", "build"), "convoy")
-
-
-def convoy(*arguments):
-    done = subprocess.run([CONVOY, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise AssertionError(done.stderr + done.stdout)
-    return done.stdout
-
-
-class Mnist(nn.Module):
-    """The net of PyTorch's MNIST example."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 10, 5), nn.Conv2d(10, 20, 5)
-        self.fc1, self.fc2 = nn.Linear(320, 50), nn.Linear(50, 10)
-
-    def forward(self, x):
-        x = torch.relu(torch.max_pool2d(self.conv1(x), 2))
-        x = torch.relu(torch.max_pool2d(self.conv2(x), 2))
-        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
-
-
-def resnet(name, stem="imagenet"):
-    net = getattr(torchvision.models, name)(num_classes=10)
-    if stem == "cifar":
-        net.conv1, net.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
-    return net
-
-
-class Torch(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.dir = folder.name
-
+class Torch(Case):
     def check(self, model, net, data, *options):
         run, file = f"{self.dir}/{model}", f"{self.dir}/{model}.safetensors"
         convoy("train", "--model", model, "--data", data, "--lr", 0.01, "--batch-size", 16, "--max-steps", 5,
