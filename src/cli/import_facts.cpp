@@ -203,7 +203,9 @@ ModelFile facts_of(const ImportOptions& o, const StoredTensors& stored) {
     std::optional<SplitInfo> data;
     if (!o.data.empty()) data = SplitReader(o.data, "train").info();
     const SplitInfo* info = data ? &*data : nullptr;
-    m.data = info ? info->type : metadata.text("trained_on") == "vectors" ? DType::f32 : DType::u8;
+    const ModelOptions usual = usual_images(m.model.name);
+    const bool vectors = metadata.text("trained_on").empty() ? usual.h == 1 : metadata.text("trained_on") == "vectors";
+    m.data = info ? info->type : vectors ? DType::f32 : DType::u8;
     set_images(m, o, stored, metadata, info);
     set_classes(m, o, stored, metadata, info);
     const Normalization s = statistics_of(o, m, metadata, info);

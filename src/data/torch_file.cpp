@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t most_pickle_bytes = 16 << 20;  // resnet152 has 0.2 MB
 
 [[noreturn]] void refuse(const InputBytes& file, const std::string& what) {
-    fail(Exit::bad_input, file.path() + ": " + what + "; it is no file of torch.save(), or damaged: get it again");
+    fail(Exit::bad_input,
+         file.path() + ": " + what + "; it is no file of torch.save(net.state_dict(), FILE), or damaged: get it again");
 }
 
 /// The bytes of a storage in the file.

@@ -15,7 +15,8 @@ StoredTensors stored_tensors(const InputBytes& file, const std::string& key = ""
 
 /// Returns the elements of a tensor of type F16, BF16, F32 or F64, in the order of its dimensions,
 /// the last one fastest. Throws Exit::bad_input for another type, and for a number that is not
-/// finite or too large for f32.
+/// finite or too large for f32. Needs memory for the shape, which the caller has compared with the
+/// model's.
 std::vector<float> stored_values(const InputBytes& file, const StoredTensor& tensor);
 
 }  // namespace convoy

@@ -16,7 +16,8 @@ constexpr int64_t most_directory_bytes = 64 << 20;
 constexpr uint64_t in_extra = 0xffffffff;  // the value is in the extra field for large files
 
 [[noreturn]] void refuse(const InputBytes& file, const std::string& what) {
-    fail(Exit::bad_input, file.path() + ": " + what + "; it is no file of torch.save(), or damaged: get it again");
+    fail(Exit::bad_input,
+         file.path() + ": " + what + "; it is no file of torch.save(net.state_dict(), FILE), or damaged: get it again");
 }
 
 uint64_t number(const uint8_t* from, int bytes) {

@@ -118,6 +118,9 @@ TEST_F(Import, FactsAreFromOptionsOrDataOrDefaultsAndPrinted) {
     EXPECT_NE(said_.find("mean 0.5, stddev 0.25"), std::string::npos) << said_;
     imported(conv, "--normalize none");
     EXPECT_NE(said_.find("mean 0, stddev 1"), std::string::npos) << said_;
+    const std::string vectors = imported(weights("linear.pth"), "--model linear");
+    EXPECT_NE(said_.find("images 1x1x10, mean 0,0,"), std::string::npos) << said_;
+    EXPECT_EQ(int(read_model_file(vectors).data), int(DType::f32));
     std::string names;
     for (int i = 0; i < 10; ++i) names += "digit " + std::to_string(i) + "\n";
     write_file(dir_.path("names.txt"), names);

@@ -34,6 +34,7 @@ LEFT_OUT = [
     (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
     (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
     (r"^(from \w[\w.]* import|net =) ", "Python with torchvision; make test-interchange does this"),
+    (r"import --from resnet", "needs weights of torchvision; make test-interchange imports them"),
     (r"\bphotos\b", "needs a folder of pictures; OwnImages makes one and runs them"),
 ]
 # Other tests check what a training learns; here its command must work.
