@@ -85,7 +85,11 @@ OwnFolder OwnFolder::unique(const std::string& prefix, const std::string& advice
     const std::string path = prefix + random_name(6);
     HeldFolder above = folder_above(path, "created");
     if (::mkdirat(above.fd(), name_of(path).c_str(), S_IRWXU) != 0) cannot_make(path, advice);
-    return taken(std::move(above), path, advice);
+    OwnFolder made = taken(std::move(above), path, advice);
+    std::error_code error;
+    if (!made.held().names(error).empty() || error)
+        fail(Exit::io, path + ": another folder has just taken its place; " + advice);
+    return made;
 }
 
 void OwnFolder::check() const {
@@ -108,11 +112,15 @@ HeldFolder OwnFolder::subfolder(const std::string& name) const {
 }
 
 std::error_code OwnFolder::remove() const {
-    if (!folder_.is_still_at_its_path()) return std::make_error_code(std::errc::no_such_file_or_directory);
     std::error_code error;
-    for (const std::string& name : folder_.names(error))
+    const std::vector<std::string> names = folder_.names(error);
+    return error ? error : remove_only(names);
+}
+
+std::error_code OwnFolder::remove_only(const std::vector<std::string>& names) const {
+    if (!folder_.is_still_at_its_path()) return std::make_error_code(std::errc::no_such_file_or_directory);
+    for (const std::string& name : names)
         if (const std::error_code kept = folder_.remove_tree(name); kept) return kept;
-    if (error) return error;
     const bool removed = ::unlinkat(above_.fd(), name_of(path()).c_str(), AT_REMOVEDIR) == 0;
     return removed ? std::error_code() : std::error_code(errno, std::generic_category());
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/held_folder.h"
 
@@ -22,7 +23,8 @@ public:
     static OwnFolder make_or_take(const std::string& path, const std::string& advice);
     /// Takes a folder that another process of this user made. Throws as make_or_take() does.
     static OwnFolder existing(const std::string& path, const std::string& advice);
-    /// Makes a folder whose name is `prefix` and six random characters. Throws Exit::io.
+    /// Makes a folder whose name is `prefix` and six random characters. Throws Exit::io, also if
+    /// a folder with content has taken its place.
     static OwnFolder unique(const std::string& prefix, const std::string& advice);
 
     const std::string& path() const { return folder_.shown(); }
@@ -33,9 +35,13 @@ public:
     /// Makes a folder in this one, or takes one that is there. Its mode is the umask's, so that
     /// others can read it after it is renamed to another place. Throws as make_or_take() does.
     HeldFolder subfolder(const std::string& name) const;
-    /// Removes the folder and its content. Follows no links. Removes nothing if another folder has
-    /// its path. If another folder gets the path meanwhile, removes it only if it is empty.
+    /// Removes the folder and its content; for folders of unique(). Follows no links. Removes
+    /// nothing if another folder has its path. If another folder gets the path meanwhile, removes
+    /// it only if it is empty.
     std::error_code remove() const;
+    /// Removes these entries in this order, and then the folder if nothing else is in it. Otherwise
+    /// as remove(). For folders that were there before, in which users may have their own files.
+    std::error_code remove_only(const std::vector<std::string>& names) const;
 
 private:
     OwnFolder(std::string advice, HeldFolder above, HeldFolder folder)

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -17,8 +19,9 @@ namespace {
 
 constexpr int64_t most_record_bytes = 64 << 20;
 constexpr const char *identity_file = "conversion.json", *shards_folder = "shards", *records_folder = "records";
-constexpr const char* begin_of_unpacked = "/unpacked-";
+constexpr const char *begin_of_unpacked = "/unpacked-", *lock_name = "lock";
 const std::string begin_of_mark = "mark-";
+constexpr size_t mark_characters = 20;
 constexpr const char* advice = "choose another --to";
 
 /// True if `name` exists, also as a link without a target. Also true if that cannot be known.
@@ -46,6 +49,32 @@ int64_t bytes_of(const HeldFolder& folder, const std::string& name) {
     return ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 ? int64_t(about.st_size) : -1;
 }
 
+/// True if a conversion makes an entry of this name in its folder.
+bool is_of_conversion(const std::string& name) {
+    for (const char* made : {lock_name, identity_file, "conversion.json.partial", shards_folder, records_folder})
+        if (name == made) return true;
+    const auto continues = [&](const std::string& begin, const auto& is_fit) {
+        return name.size() > begin.size() && name.starts_with(begin) &&
+               std::all_of(name.begin() + std::ptrdiff_t(begin.size()), name.end(), is_fit);
+    };
+    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+    if (continues("unpacked-train-", is_digit) || continues("unpacked-test-", is_digit)) return true;
+    return name.size() == begin_of_mark.size() + mark_characters &&
+           continues(begin_of_mark, [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
+/// Throws Exit::usage unless the folder is empty or that of a conversion. Those have a lock.
+void check_content(const HeldFolder& folder) {
+    std::error_code error;
+    const std::vector<std::string> names = folder.names(error);
+    if (error) fail(Exit::io, folder.shown() + ": cannot be looked into (" + error.message() + "); " + advice);
+    const auto other = std::find_if_not(names.begin(), names.end(), is_of_conversion);
+    if (other != names.end())
+        fail(Exit::usage, folder.shown() + ": holds " + *other + ", which no conversion made; " + advice);
+    if (!names.empty() && !folder.has(lock_name))
+        fail(Exit::usage, folder.shown() + ": is not empty, and no conversion was begun in it; " + advice);
+}
+
 }  // namespace
 
 ConversionFolder::ConversionFolder(const std::filesystem::path& destination)
@@ -54,14 +83,23 @@ ConversionFolder::ConversionFolder(const std::filesystem::path& destination)
 ConversionFolder::~ConversionFolder() {
     if (!lock_.valid()) return;
     if (may_be_there(own_->held(), identity_file)) return;
-    [[maybe_unused]] const std::error_code ignored = own_->remove();
+    remove();
+}
+
+void ConversionFolder::remove() const {
+    std::error_code error;
+    std::vector<std::string> names = own_->held().names(error);
+    std::erase_if(names, [](const std::string& name) { return name == lock_name || !is_of_conversion(name); });
+    names.push_back(lock_name);  // last: the next conversion refuses what is left without it
+    if (!error) error = own_->remove_only(names);
 }
 
 std::string ConversionFolder::take() {
     own_ = OwnFolder::make_or_take(path_, advice);
     const HeldFolder& held = own_->held();
-    Descriptor lock(::openat(held.fd(), "lock", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!lock.valid()) cannot_write(held.shown("lock"));
+    check_content(held);
+    Descriptor lock(::openat(held.fd(), lock_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!lock.valid()) cannot_write(held.shown(lock_name));
     if (!lock_file(lock.fd()))
         fail(Exit::usage, path_ + ": another conversion works in it; wait for that, or choose another --to");
     lock_ = std::move(lock);
@@ -69,7 +107,7 @@ std::string ConversionFolder::take() {
     for (const std::string& name : held.names(ignored))
         if (name.starts_with(begin_of_mark)) ignored = held.remove(name);
     // A random name, so that no cache of a network file system remembers it as missing.
-    std::string mark = begin_of_mark + random_name(20);
+    std::string mark = begin_of_mark + random_name(mark_characters);
     held.open_new(mark);
     return mark;
 }
@@ -153,7 +191,7 @@ std::string ConversionFolder::publish(const std::vector<ManifestEntry>& entries,
     own_->check();
     write_manifest(*shards_, entries);
     std::string kept = to.put_in_place(*own_, shards_folder);
-    [[maybe_unused]] const std::error_code ignored = own_->remove();
+    remove();
     lock_ = Descriptor(-1);  // from now on, another conversion may use the folder
     return kept;
 }

@@ -1,7 +1,10 @@
 // OUT.partial, the folder of an unfinished conversion: its shards, and a record of each finished
 // one. A conversion that was killed resumes there. Several processes work in it, each on its own
-// shards. Each holds the folder open, so a folder that replaces it later is never used.
+// shards. Each holds the folder open, so a folder that replaces it later is never used. A folder
+// that holds anything else is a user's, and is refused.
 //
+//   lock                a conversion works in the folder; removed last
+//   conversion.json     what the shards depend on
 //   mark-RANDOM         identifies this folder
 //   unpacked-SPLIT-N/   the content of compressed archives
 //   shards/             becomes OUT at the end
@@ -25,13 +28,14 @@ class ConversionFolder {
 public:
     /// Changes nothing on disk. `destination`: the path of the data set.
     explicit ConversionFolder(const std::filesystem::path& destination);
-    /// Removes the folder if this process took it and began nothing in it.
+    /// Removes the folder if this process took it and began nothing in it. Never removes what a
+    /// conversion does not make.
     ~ConversionFolder();
     ConversionFolder(const ConversionFolder&) = delete;
 
     /// Makes the folder and locks it for this process. Call first, on one rank. Returns the mark
     /// that identifies the folder, for join(). Throws Exit::usage if another process has locked
-    /// it, or if it is another user's (OwnFolder).
+    /// it, if it is another user's (OwnFolder), or if it holds what no conversion made.
     std::string take();
     /// Opens the folder on the other ranks, after prepare(). Throws Exit::io if this rank finds
     /// another folder: it was replaced, or this host does not share the file system.
@@ -61,6 +65,8 @@ public:
     std::string publish(const std::vector<ManifestEntry>&, const Destination&);
 
 private:
+    void remove() const;
+
     const std::string path_;
     std::optional<OwnFolder> own_;                ///< empty before take() or join()
     std::optional<HeldFolder> shards_, records_;  ///< folders in own_; empty before prepare() or join()

@@ -32,7 +32,7 @@ class Partial {
 public:
     explicit Partial(const Destination& to)
         : to_(to), working_(OwnFolder::unique(to.path().string() + ".partial-", "choose another --to")) {}
-    ~Partial() { [[maybe_unused]] const std::error_code ignored = working_.remove(); }
+    ~Partial() { [[maybe_unused]] const std::error_code ignored = working_.remove_only({"shards"}); }
     Partial(const Partial&) = delete;
     Partial& operator=(const Partial&) = delete;
 

@@ -117,6 +117,49 @@ TEST_F(ConversionFolders, OfAnotherUserOrOpenToOthersAreRefused) {
     EXPECT_EQ(read_file(partial + "/shards/x"), "theirs");
 }
 
+// Others may have given the name to a folder of the user's, in a folder that they share.
+TEST_F(ConversionFolders, OfUsersAreRefusedAndKept) {
+    const std::string partial = dir_.path("other.partial");
+    for (const char* name : {"thesis", "cat/1.jpg", "mark-of-today.txt", "unpacked-train-x/1", "lock.txt", "shards/x",
+                             "records/x", "conversion.json"}) {
+        write_file(partial + "/" + name, "mine");
+        fs::permissions(partial, fs::perms(0700));
+        {
+            ConversionFolder other(dir_.path("other"));
+            EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": ", "no conversion", "choose another --to"},
+                                           [&] { other.take(); }))
+                << name;
+        }
+        EXPECT_EQ(read_file(partial + "/" + name), "mine");
+        EXPECT_EQ(std::distance(fs::directory_iterator(partial), {}), 1) << name;
+        fs::remove_all(partial);
+    }
+}
+
+TEST_F(ConversionFolders, KeepWhatAUserPutsThereMeanwhile) {
+    const std::string partial = dir_.path("other.partial");
+    {
+        ConversionFolder other(dir_.path("other"));
+        other.take();
+        write_file(partial + "/notes.txt", "mine");
+    }
+    EXPECT_EQ(read_file(partial + "/notes.txt"), "mine");
+    EXPECT_EQ(std::distance(fs::directory_iterator(partial), {}), 1) << "what the conversion made is removed";
+}
+
+TEST_F(ConversionFolders, AreTakenWhateverAKilledConversionLeftInThem) {
+    const std::string partial = dir_.path("other.partial");
+    for (const char* name : {"/lock", "/mark-abcdefghijklmnopq012", "/conversion.json.partial", "/shards/x",
+                             "/records/x", "/unpacked-train-0/x.tar", "/unpacked-test-12/x.tar"})
+        write_file(partial + name, "");
+    fs::permissions(partial, fs::perms(0700));
+    {
+        ConversionFolder other(dir_.path("other"));
+        other.take();
+    }
+    EXPECT_FALSE(fs::exists(partial));
+}
+
 // In a group's folder another member of the group may rename the folder.
 TEST_F(ConversionFolders, AreNotWrittenToWhenAnotherIsInTheirPlace) {
     const ShardRecord record = made();

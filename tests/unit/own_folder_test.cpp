@@ -182,6 +182,17 @@ TEST_F(OwnFolders, ThatCannotBeMadeAreErrors) {
                                    [&] { OwnFolder::existing(dir_.path("none"), "choose another"); }));
 }
 
+TEST_F(OwnFolders, LoseOnlyTheNamesThatAreGiven) {
+    const OwnFolder folder = taken();
+    write_file(path_ + "/made/deep/x", "");
+    write_file(path_ + "/mine", "mine");
+    EXPECT_TRUE(folder.remove_only({"made", "never made"})) << "the folder is not empty";
+    EXPECT_FALSE(fs::exists(path_ + "/made"));
+    EXPECT_EQ(read_file(path_ + "/mine"), "mine");
+    EXPECT_FALSE(folder.remove_only({"mine"}));
+    EXPECT_FALSE(fs::exists(path_));
+}
+
 // Simulates a file server that squashes root: files that root makes belong to another user.
 TEST_F(OwnFolders, AreTakenWhereRootsFilesAreShownAsAnotherUsers) {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
