@@ -50,7 +50,7 @@ void warn(const std::string& message) {
 bool replaces_run(const RunFiles& files, bool resume, bool overwrite) {
     const HeldFolder run = files.run();
     const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any();
-    const bool used = run.has("metrics.h5") || (checkpoints && !checkpoints_in(*checkpoints).empty());
+    const bool used = has_files_of_run(run) || (checkpoints && !checkpoints_in(*checkpoints).empty());
     if (!used || resume) return false;
     if (!overwrite && has_steps(files))
         fail(Exit::usage, files.path() +

@@ -7,14 +7,13 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
-#include <vector>
 
 #include "base/file_error.h"
 #include "base/folder.h"
 #include "base/shell_word.h"
 #include "base/text.h"
+#include "data/input_bytes.h"
 #include "train/checkpoint.h"
 
 namespace convoy {
@@ -23,6 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 5> files_of_a_run = {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5",
                                                             "metrics.png"};
 constexpr std::string_view partial = ".partial";
+constexpr int64_t most_bytes_before_steps = 64 << 20;
 
 bool is_number(const std::string& text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
@@ -75,6 +75,18 @@ void remove_or_fail(const HeldFolder& folder, const std::string& name) {
                            reason_and_advice(error.value(), "choose another --output"));
 }
 
+/// True if `text` may be what a run writes into metrics.jsonl before its first step.
+bool is_before_first_step(std::string_view text) {
+    constexpr std::string_view begin = "{\"kind\":\"";
+    while (!text.empty()) {
+        const std::string_view line = text.substr(0, text.find('\n')), start = line.substr(0, begin.size());
+        if (start != begin.substr(0, start.size())) return false;  // a killed run may leave half a line
+        if (line.find("\"kind\":\"train\"") != std::string_view::npos) return false;
+        text.remove_prefix(std::min(text.size(), line.size() + 1));
+    }
+    return true;
+}
+
 }  // namespace
 
 void remove_leftovers(const RunFiles& files) {
@@ -84,6 +96,11 @@ void remove_leftovers(const RunFiles& files) {
     remove_reports(run);
 }
 
+bool has_files_of_run(const HeldFolder& run) {
+    return std::any_of(files_of_a_run.begin(), files_of_a_run.end(),
+                       [&](std::string_view name) { return run.has(std::string(name)); });
+}
+
 bool has_steps(const RunFiles& files) {
     const HeldFolder run = files.run();
     for (const char* model : {"model.h5", best_model_name})
@@ -91,13 +108,16 @@ bool has_steps(const RunFiles& files) {
     if (const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any())
         for (const std::string& name : checkpoints_in(*checkpoints))
             if (step_of_checkpoint(name) != 0) return true;
-    std::ifstream lines(run.path("metrics.jsonl"));
-    if (!lines) return true;  // unknown, so it may have steps
-    // No line that Convoy writes before the first step is longer.
-    std::vector<char> line(size_t(1) << 20);
-    while (lines.getline(line.data(), std::streamsize(line.size())))
-        if (std::string_view(line.data()).find("\"kind\":\"train\"") != std::string_view::npos) return true;
-    return !lines.eof();  // a longer line, or an error: unknown
+    if (run.has("metrics.png")) return true;
+    try {
+        const InputBytes file({run, "metrics.jsonl"});
+        if (file.size() > most_bytes_before_steps) return true;
+        std::string text(size_t(file.size()), '\0');
+        file.read(0, file.size(), text.data());
+        return !is_before_first_step(text) || (text.empty() && run.has("metrics.h5"));
+    } catch (const Error&) {
+        return true;  // unknown, so it may have steps
+    }
 }
 
 void remove_run(const RunFiles& files) {

@@ -9,7 +9,10 @@ namespace convoy {
 
 /// Removes unfinished files of a killed run, and the reports of its watchdog.
 void remove_leftovers(const RunFiles&);
-/// True if the run in a folder may have done a step; false if it ended before its first.
+/// True if the folder holds a file that a run would replace or append to.
+bool has_files_of_run(const HeldFolder& run);
+/// True if the run in a folder may have done a step, or if its files may be no run's; false if it
+/// ended before its first.
 bool has_steps(const RunFiles&);
 /// Removes the run that --overwrite replaces. Throws Exit::io.
 void remove_run(const RunFiles&);

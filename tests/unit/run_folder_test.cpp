@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -127,6 +128,40 @@ std::string said(const std::function<void()>& action) {
     testing::internal::CaptureStderr();
     action();
     return testing::internal::GetCapturedStderr();
+}
+
+// A user may keep a model alone, or have files of the same names from another program.
+TEST(RunFolder, AnyFileThatARunWouldReplaceIsRefused) {
+    const TempDir dir;
+    const std::string run = dir.path("run"), foreign = "{\"loss\": 1}\n", rank = "{\"kind\":\"rank\",\"rank\":0}\n",
+                      half = "{\"kind\":\"sys";
+    const std::vector<std::map<std::string, std::string>> kept = {
+        {{"model.h5", "x"}, {"model-best.h5", "x"}},
+        {{"model-best.h5", "x"}},
+        {{"metrics.jsonl", foreign}},
+        {{"metrics.jsonl", rank + "step 1\n"}},
+        {{"metrics.jsonl", std::string("\0\0", 2)}},
+        {{"metrics.h5", "x"}, {"metrics.jsonl", ""}},
+        {{"metrics.h5", "x"}, {"metrics.jsonl", foreign}, {"metrics.png", "x"}},
+        {{"metrics.h5", "x"}, {"metrics.jsonl", rank}, {"metrics.png", "x"}},
+        {{"metrics.png", "x"}},
+    };
+    for (const auto& files : kept) {
+        for (const auto& [name, bytes] : files) write_file(run + "/" + name, bytes);
+        for (const std::function<void()>& start : {std::function([&] { RunFolder(run, false, false); }),
+                                                   std::function([&] { check_run_folder(run, false, false); })})
+            EXPECT_EQ("", problem_of_error(Exit::usage, {run + " already holds a run", "--overwrite"}, start));
+        for (const auto& [name, bytes] : files) EXPECT_EQ(read_file(run + "/" + name), bytes) << name;
+        EXPECT_NO_THROW(RunFolder(run, true, false)) << "it is resumed";
+        for (const auto& [name, bytes] : files) EXPECT_EQ(read_file(run + "/" + name), bytes) << name;
+        fs::remove_all(run);
+    }
+    for (const std::string& lines : {rank, rank + half, half + "\n" + rank, half}) {
+        write_file(run + "/metrics.h5", "x");
+        write_file(run + "/metrics.jsonl", lines);
+        EXPECT_EQ(count(said([&] { RunFolder(run, false, false); }), "ended before its first step"), 1) << lines;
+        EXPECT_EQ(paths_in(run), (std::set<std::string>{"lock"}));
+    }
 }
 
 // Another user may pass on a run folder that holds such a link.
