@@ -1,22 +1,55 @@
 #include "base/input_file.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
+#include <span>
 #include <sstream>
 #include <string_view>
 
+#include "base/descriptor.h"
 #include "base/file_error.h"
 
 namespace convoy {
+namespace {
+
+// A process that was started for a pipe may open it a moment later, and may compute before it
+// writes.
+constexpr int ms_for_a_writer = 1000, most_silent_ms = 10'000;
+
+void check_regular(const struct stat& status, const std::string& path, const std::string& advice) {
+    if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; " + advice);
+}
+
+/// Waits until there is something to read. False if there is nothing for so long.
+bool waits_for(int fd, int milliseconds) {
+    pollfd event{fd, POLLIN, 0};
+    return ::poll(&event, 1, milliseconds) != 0;
+}
+
+/// Reads as read(2) does, and waits for a pipe, but not for ever. Returns 0 at the end.
+size_t read_part(int fd, std::span<char> to, const std::string& path, const std::string& advice) {
+    for (;;) {
+        const ssize_t got = ::read(fd, to.data(), to.size());
+        if (got >= 0) return size_t(got);
+        if (errno != EAGAIN && errno != EINTR) cannot_read(path, errno, advice);
+        if (errno == EAGAIN && !waits_for(fd, most_silent_ms))
+            fail(Exit::bad_input,
+                 path + ": delivers nothing for " + std::to_string(most_silent_ms / 1000) + " seconds; " + advice);
+    }
+}
+
+}  // namespace
 
 uint64_t size_of_input(const std::string& path, const std::string& advice) {
     struct stat status{};
     if (::stat(path.c_str(), &status) != 0) cannot_read(path, errno, advice);
-    if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; " + advice);
+    check_regular(status, path, advice);
     return uint64_t(status.st_size);
 }
 
@@ -42,16 +75,18 @@ std::string plain_text(std::string text, const std::string& where, const std::st
     return plain;
 }
 
-std::string text_of_input(const std::string& path, size_t most, const std::string& advice) {
-    errno = 0;
-    std::ifstream in(path, std::ios::binary);
+std::string text_of_input(const std::string& path, size_t most, const std::string& advice, Pipes pipes) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status{};
+    if (!file.valid() || ::fstat(file.fd(), &status) != 0) cannot_read(path, errno, advice);
+    if (pipes == Pipes::refused) check_regular(status, path, advice);
+    const bool is_pipe = S_ISFIFO(status.st_mode);
+    if (is_pipe) waits_for(file.fd(), ms_for_a_writer);
     std::string text;
     std::array<char, 1 << 16> part;
-    while (text.size() <= most && in) {
-        in.read(part.data(), part.size());
-        text.append(part.data(), size_t(in.gcount()));
-    }
-    if (!in && !in.eof()) cannot_read(path, errno != 0 ? errno : EIO, advice);
+    for (size_t got = 1; got > 0 && text.size() <= most; text.append(part.data(), got))
+        got = read_part(file.fd(), part, path, advice);
+    if (is_pipe && text.empty()) fail(Exit::bad_input, path + ": no process writes into this pipe; " + advice);
     if (text.size() > most)
         fail(Exit::bad_input, path + ": holds more than " + std::to_string(most) + " bytes; " + advice);
     return plain_text(std::move(text), path, advice);
@@ -69,8 +104,8 @@ std::vector<std::string> lines_of_input(const std::string& path, size_t most, co
     return lines;
 }
 
-std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice) {
-    std::string text = text_of_input(path, 1 << 20, advice);
+std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice, Pipes pipes) {
+    std::string text = text_of_input(path, 1 << 20, advice, pipes);
     const auto unprintable = [](unsigned char c) { return c < ' ' && c != '\n' && c != '\t' && c != '\r'; };
     if (std::any_of(text.begin(), text.end(), unprintable))
         fail(Exit::bad_input, path + ": is not a " + kind + "; " + advice);

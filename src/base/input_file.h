@@ -16,10 +16,15 @@ uint64_t size_of_input(const std::string& path, const std::string& advice);
 /// files. Throws Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 
-/// Returns all of a text file or pipe, converted by plain_text(). Throws Exit::bad_input, with
-/// `advice` at the end, also for more than `most` bytes; Inaccessible if it cannot be opened or
-/// read. All text that users write is read by this function.
-std::string text_of_input(const std::string& path, size_t most, const std::string& advice);
+/// Says if pipes and devices are read. Even then, one that delivers nothing is refused.
+enum class Pipes { refused, read };
+
+/// Returns all of a text file, converted by plain_text(). What is read is what was checked, even if
+/// another file takes its path. Throws Exit::bad_input, with `advice` at the end, also for more
+/// than `most` bytes; Inaccessible if it cannot be opened or read. All text that users write is
+/// read by this function.
+std::string text_of_input(const std::string& path, size_t most, const std::string& advice,
+                          Pipes pipes = Pipes::refused);
 
 /// Returns the lines of a text file without trailing blanks: line n is element n - 1. Throws as
 /// text_of_input() does, and Exit::bad_input for a zero byte.
@@ -28,6 +33,7 @@ std::vector<std::string> lines_of_input(const std::string& path, size_t most, co
 /// Returns the text of a settings file (`kind`: "recipe") of at most 1 MiB. Throws Exit::bad_input,
 /// with `advice` at the end, also for control characters, so that no binary file is parsed or
 /// printed.
-std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice);
+std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice,
+                            Pipes pipes = Pipes::refused);
 
 }  // namespace convoy

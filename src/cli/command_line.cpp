@@ -124,8 +124,8 @@ void store_config(const Options& options, const std::string& path,
                   const std::vector<std::set<std::string>>& alternatives, const std::set<std::string>& only_flags,
                   ConfiguredValues& result) {
     const po::variables_map command_line = result.values;
-    std::istringstream in(
-        config_of_input(path, "recipe", "a recipe is lines of key = value, at most 1 MiB of text; check --config"));
+    std::istringstream in(config_of_input(
+        path, "recipe", "a recipe is lines of key = value, at most 1 MiB; check --config", Pipes::read));
     std::set<std::string> seen;
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {

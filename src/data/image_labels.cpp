@@ -16,7 +16,6 @@ constexpr int64_t most_classes = 1'000'000;
 /// Reads the lines "ID NAME" of a file, in their order.
 ClassTable read_classes(const std::string& file) {
     const std::string advice = "it takes lines 'n01440764 tench'";
-    size_of_input(file, advice);
     ClassTable table;
     std::set<std::string> seen;
     for (const std::string& line : lines_of_input(file, 64 << 20, advice)) {

@@ -30,7 +30,6 @@ struct ListLine {
 
 std::vector<ListLine> read_list(const std::string& path) {
     const std::string advice = "a list has lines 'PATH LABEL'";
-    size_of_input(path, advice);
     std::vector<ListLine> lines;
     int64_t number = 0;
     for (const std::string& line : lines_of_input(path, most_list_bytes, advice)) {

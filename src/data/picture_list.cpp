@@ -46,7 +46,6 @@ void add_archive(const InputBytes& file, std::vector<Picture>& to) {
 
 void add_list(const std::string& list, std::vector<Picture>& to) {
     const std::string advice = "a list has a path in each line";
-    size_of_input(list, advice);
     const fs::path folder = fs::path(list).parent_path();
     const size_t before = to.size();
     for (const std::string& line : lines_of_input(list, most_list_bytes, advice))

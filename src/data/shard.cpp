@@ -16,7 +16,6 @@ std::string manifest_text(const std::string& dir) {
     std::error_code error;
     if (fs::status(path, error).type() == fs::file_type::not_found)
         fail(Exit::bad_input, path + ": is missing; " + advice);
-    size_of_input(path, advice);
     return text_of_input(path, 64 << 20, advice);
 }
 

@@ -18,9 +18,7 @@ namespace {
 constexpr size_t most_bytes = 4 << 20;
 constexpr size_t most_rows = 1000;  // of a table: each is fitted
 
-/// Refuses a pipe, which may never deliver.
 std::string text_of(const std::string& path, const std::string& advice) {
-    size_of_input(path, advice);
     return text_of_input(path, most_bytes, advice);
 }
 

@@ -29,7 +29,6 @@ int count_of(const nlohmann::json& of, const char* name, const std::string& path
 }
 
 nlohmann::json table_of(const std::string& path) {
-    size_of_input(path, advice);  // refuses pipes: the path may come from another user's cluster file
     const std::string text = text_of_input(path, 16 << 20, advice);
     const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
     const auto table = all.is_object() ? all.find("all_reduce") : all.end();

@@ -196,7 +196,6 @@ RunSummary without_memory(const std::string& run) {
     RunSummary s;
     s.run = run;
     const std::string path = run + "/oom", advice = "remove it, or measure again";
-    size_of_input(path, advice);
     const auto j = nlohmann::json::parse(text_of_input(path, 1 << 20, advice), nullptr, false);
     if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, path + ": is damaged; " + advice);
     if (s.ranks < 1) read_name(fs::path(run).filename().string(), s);

@@ -2,6 +2,10 @@
 #include "base/input_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <thread>
 
 #include "tests/support/support.h"
 
@@ -53,6 +57,29 @@ TEST_F(InputFile, Utf16IsRefusedByName) {
 
 TEST_F(InputFile, AZeroByteIsNamedByItsLine) {
     EXPECT_EQ("", problem(std::string("cat 0\ndog\0 1\n", 13), {path_ + ":2: holds a zero byte", "it takes lines"}));
+}
+
+// The look and the reading are of one opened file, so that no other file can come between them.
+TEST_F(InputFile, WhatMayNeverDeliverIsRefusedWhereItIsRead) {
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+    for (const std::string& path : {path_, std::string("/dev/zero"), std::string("/dev/null"), dir_.path()})
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {path + ": is not a regular file", "it takes lines"},
+                                       [&] { lines_of_input(path, 1 << 20, "it takes lines"); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {dir_.path("none") + ": cannot be read"},
+                                   [&] { text_of_input(dir_.path("none"), 9, "it takes lines"); }));
+}
+
+TEST_F(InputFile, APipeIsReadToItsEndWhereItIsAllowed) {
+    const auto read = [&] { return text_of_input(path_, 9, "it takes text", Pipes::read); };
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_ + ": no process writes into this pipe"}, read));
+    for (const char* writer :
+         {"printf 'one\ntwo'", "printf one; sleep 0.1; printf '\ntwo'", "sleep 0.1; printf 'one\ntwo'"}) {
+        std::jthread other([&] { run(std::string("{ ") + writer + "; } >" + path_); });
+        EXPECT_EQ(read(), "one\ntwo") << writer;
+    }
+    std::jthread other([&] { run("timeout 5 head -c 10 /dev/zero >" + path_); });
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_ + ": holds more than 9 bytes"}, read));
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ TEST(Inputs, DevicesAndPipesAreRefused) {
     std::vector<Refused> cases = {
         {"train --batch-size 4 --data x --config /dev/zero", {"/dev/zero", "a recipe is", "1 MiB"}},
         {"train --batch-size 4 --data x --config " + dir.path(), {dir.path(), "cannot be read"}},
+        {"train --batch-size 4 --data x --config " + pipe, {pipe, "no process writes into this pipe", "--config"}},
         {"convert mnist --from /dev/zero --to " + dir.path("out"), {"/dev/zero", "not a folder"}}};
     for (const std::string& path : {std::string("/dev/zero"), pipe}) {
         cases.push_back({"convert cifar10 --from " + path + " --to " + dir.path("out"), {path, "not a regular file"}});
