@@ -98,9 +98,9 @@ bool read_pax_record(std::string_view& records, Extended& to) {
     const std::string_view key = record.substr(1, equals - 1),
                            value = record.substr(equals + 1, record.size() - equals - 2);
     records.remove_prefix(length);
+    if (key == "path" && value.find('\0') != std::string_view::npos) return false;
     if (key == "path") to.name = value;
     if (key.starts_with("GNU.sparse.")) to.sparse = true;
-    if (to.name.find('\0') != std::string::npos) return false;
     if (key != "size") return true;
     const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), to.size);
     return wrong == std::errc() && end == value.data() + value.size() && to.size >= 0;

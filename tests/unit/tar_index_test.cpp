@@ -141,6 +141,25 @@ TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
     EXPECT_EQ("", problem(member("pax", record + std::string(40, '\0') + "x", 'x') + one_ + end_mark, {"pax header"}));
 }
 
+// Each record costs as much as its own length, whatever the name before it. Otherwise this test
+// would take minutes.
+TEST_F(TarIndex, ALongNameBeforeManyRecordsCostsNothing) {
+    constexpr size_t most_header = 1 << 20, length_of_name = most_header / 2;
+    const std::string name = "a/" + std::string(length_of_name - 100, 'n');
+    std::string records = std::to_string(6 + 1 + 5 + name.size() + 1) + " path=" + name + "\n";
+    while (records.size() < most_header - 16) records += "6 a=b\n";
+    std::string all;
+    for (int i = 0; i < 20; ++i) all += member("pax", records, 'x') + one_;
+    const std::string found = files_of(all + end_mark);
+    EXPECT_EQ(found.size(), 20 * (name.size() + std::string("=first ").size()) - 1);
+    EXPECT_TRUE(found.starts_with(name + "=first " + name));
+}
+
+TEST_F(TarIndex, AZeroByteInALongNameIsDamage) {
+    const std::string record("14 path=a\0b/c\n", 14);
+    EXPECT_EQ("", problem(member("pax", record, 'x') + one_ + end_mark, {"pax header"}));
+}
+
 // The long name of a link, folder or pipe does not apply to the next member.
 TEST_F(TarIndex, ALongNameIsOfItsMemberAlone) {
     const std::string name(120, 'n');
