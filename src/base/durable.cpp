@@ -5,19 +5,60 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "base/descriptor.h"
 #include "base/file_error.h"
+#include "base/held_file.h"
 
 namespace convoy {
 namespace {
 
-[[noreturn]] void discard(const HeldPlace& place) {
+std::string new_partial() { return ".convoy-" + random_name(12) + ".partial"; }
+
+[[noreturn]] void discard(const HeldPlace& place, const std::string& partial) {
     const int reason = errno;
-    ::unlinkat(place.folder().fd(), place.partial().c_str(), 0);  // gives the space back
+    ::unlinkat(place.folder().fd(), partial.c_str(), 0);  // gives the space back
     errno = reason;
     cannot_write(place.shown());
+}
+
+/// Renames a file to an unused name. On failure returns false and sets errno: EEXIST if the name is
+/// used.
+bool rename_new(int folder, const std::string& from, const std::string& to) {
+    if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL && errno != ENOSYS) return false;
+    // Network file systems have links instead.
+    return ::linkat(folder, from.c_str(), folder, to.c_str(), 0) == 0 && ::unlinkat(folder, from.c_str(), 0) == 0;
+}
+
+void put_in_place(const HeldPlace& place, const std::string& partial, IfThere if_there) {
+    const int folder = place.folder().fd();
+    const bool done = if_there == IfThere::refuse
+                          ? rename_new(folder, partial, place.name())
+                          : ::renameat(folder, partial.c_str(), folder, place.name().c_str()) == 0;
+    if (!done && if_there == IfThere::refuse && errno == EEXIST) {
+        ::unlinkat(folder, partial.c_str(), 0);
+        fail(Exit::io, place.shown() + ": a file has appeared there meanwhile, and is kept; choose another, or " +
+                           "replace it with --overwrite");
+    }
+    if (!done) discard(place, partial);
+    if (::fsync(folder) != 0) cannot_write(place.shown());
+}
+
+void write_and_put(const HeldPlace& place, const std::string& partial, const Descriptor& file,
+                   const std::vector<unsigned char>& bytes, IfThere if_there) {
+    if (!write_all(file.fd(), bytes.data(), bytes.size()) || ::fsync(file.fd()) != 0) discard(place, partial);
+    put_in_place(place, partial, if_there);
+}
+
+/// Makes the file that becomes `place`. The message of an error names `place`.
+Descriptor open_partial(const HeldPlace& place, const std::string& partial) {
+    Descriptor file(
+        ::openat(place.folder().fd(), partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file.valid()) cannot_write(place.shown());
+    return file;
 }
 
 }  // namespace
@@ -69,23 +110,41 @@ void make_folder_of(const std::string& path) {
     if (!parent.empty()) std::filesystem::create_directories(parent, shows_when_the_file_is_opened);
 }
 
-void replace_file(const HeldPlace& place, const std::vector<unsigned char>& bytes) {
-    {
-        const Descriptor file = place.folder().replace(place.partial());
-        if (!write_all(file.fd(), bytes.data(), bytes.size())) discard(place);
-    }
-    publish_file(place);
+void replace_file(const HeldPlace& place, const std::vector<unsigned char>& bytes, IfThere if_there) {
+    const std::string partial = new_partial();
+    write_and_put(place, partial, open_partial(place, partial), bytes, if_there);
+}
+
+void check_place(const HeldPlace& place) {
+    const int folder = place.folder().fd();
+    struct stat about{};
+    const bool there = ::fstatat(folder, place.name().c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    if (place.name().empty() || (there && S_ISDIR(about.st_mode))) errno = EISDIR;
+    if (!there && errno != ENOENT) cannot_write(place.shown());
+    if (there && S_ISDIR(about.st_mode)) cannot_write(place.shown());
+    if (there && !S_ISREG(about.st_mode)) fail(Exit::io, place.shown() + ": is not a regular file; choose another");
+    const std::string partial = new_partial();
+    const Descriptor file = open_partial(place, partial);
+    ::unlinkat(folder, partial.c_str(), 0);
+}
+
+void replace_run_file(const HeldPlace& place, const std::vector<unsigned char>& bytes) {
+    write_and_put(place, place.partial(), place.folder().replace(place.partial()), bytes, IfThere::replace);
 }
 
 void publish_file(const HeldPlace& place) {
-    const int folder = place.folder().fd();
     const std::string partial = place.partial();
     {
-        const Descriptor file(::openat(folder, partial.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-        if (!file.valid() || ::fsync(file.fd()) != 0) discard(place);
+        // Does not wait for a pipe that has taken the name.
+        const Descriptor file(
+            ::openat(place.folder().fd(), partial.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        struct stat about{};
+        if (!file.valid() || ::fstat(file.fd(), &about) != 0) discard(place, partial);
+        if (!S_ISREG(about.st_mode))
+            fail(Exit::io, place.partial_shown() + ": is no regular file any more; see who writes in this folder");
+        if (::fsync(file.fd()) != 0) discard(place, partial);
     }
-    if (::renameat(folder, partial.c_str(), folder, place.name().c_str()) != 0) discard(place);
-    if (::fsync(folder) != 0) cannot_write(place.shown());
+    put_in_place(place, partial, IfThere::replace);
 }
 
 }  // namespace convoy

@@ -25,9 +25,18 @@ bool write_all(int fd, const void* data, size_t size);
 /// Makes the parent folder of `path` if it is missing. Ignores failures, because opening the file
 /// will then fail.
 void make_folder_of(const std::string& path);
-/// Replaces a file by these bytes. On failure it stays as it was and no temporary file is left.
-/// Throws Exit::io.
-void replace_file(const HeldPlace&, const std::vector<unsigned char>& bytes);
+/// Says what happens to a file that is there when another is put in its place.
+enum class IfThere { replace, refuse };
+/// Writes a file that the user named. Until it is complete it has a new name, so no other file is
+/// lost. On failure the file that was there stays, and no temporary file is left. Throws Exit::io,
+/// also with IfThere::refuse if a file is there by then.
+void replace_file(const HeldPlace&, const std::vector<unsigned char>& bytes, IfThere = IfThere::replace);
+/// Throws Exit::io if replace_file() could not make a file there, or if a link, a pipe or a device
+/// is there. Leaves no file behind.
+void check_place(const HeldPlace&);
+/// Replaces a file of a run folder. Until it is complete it is NAME.partial, which the next run
+/// removes if this one is killed. Otherwise as replace_file().
+void replace_run_file(const HeldPlace&, const std::vector<unsigned char>& bytes);
 /// Syncs the finished file NAME.partial and renames it to NAME. Throws Exit::io, and removes
 /// NAME.partial.
 void publish_file(const HeldPlace&);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/durable.h"
+#include "base/input_file.h"
 #include "base/redaction.h"
 #include "bench/made_up.h"
 #include "bench/measure.h"
@@ -47,7 +48,8 @@ void add_options(OptionTable& t, BenchOptions& b) {
            "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
     t.text(
         "timeline", b.timeline, "", "FILE",
-        "write the median of 5 further steps as a trace of every rank: for Perfetto, or src/plot/timeline.py; on CPUs");
+        "write the median of 5 further steps as a trace of every rank: for Perfetto, or src/plot/timeline.py; on CPUs; "
+        "replaces FILE");
 }
 
 /// Logical ranks run side by side, their sums are integers: neither the clock of single operations
@@ -230,7 +232,19 @@ void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions&
         j["stem"] = stem_of(model_of(o, info));
     }
     const std::string text = j.dump() + "\n";
-    replace_file(files.place("oom"), std::vector<unsigned char>(text.begin(), text.end()));
+    replace_run_file(files.place("oom"), std::vector<unsigned char>(text.begin(), text.end()));
+}
+
+/// Removes the file `oom` of an earlier measurement. Throws Exit::usage for a user's file.
+void remove_oom(const HeldFolder& run) {
+    if (!run.has("oom")) return;
+    const std::string path = run.shown("oom"), advice = "move it away, or choose another --output",
+                      text = text_of_input(path, 1 << 20, advice);
+    const auto j = nlohmann::json::parse(text, nullptr, false);
+    // jobs/matrix.sh makes an empty one
+    if (!text.empty() && (!j.is_object() || !j.contains("batch_per_rank")))
+        fail(Exit::usage, path + ": is not of a measurement; " + advice);
+    run.try_to_remove("oom");
 }
 
 }  // namespace
@@ -258,9 +272,10 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
 
     std::unique_ptr<RunFolder> folder;
     comm.together([&] {
+        if (comm.root() && !b.timeline.empty()) check_place(b.timeline);
         if (!comm.root() || o.output.empty()) return;
         folder = std::make_unique<RunFolder>(o.output, false, o.overwrite);
-        folder->files().run().try_to_remove("oom");
+        remove_oom(folder->files().run());
     });
     const std::vector<std::string> names = comm.gather_all(comm.host());
     const auto hosts = int64_t(std::set<std::string>(names.begin(), names.end()).size());

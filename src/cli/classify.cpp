@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/durable.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -276,6 +277,9 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         o = parse_classify(args);
         check_world(comm);
+    });
+    comm.together([&] {
+        if (comm.root() && !o.to.empty()) check_place(o.to);
     });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
     const Heartbeat heartbeat(comm.activity(), terminal);

@@ -45,7 +45,7 @@ po::options_description description(CommTestOptions& o) {
         ("bytes", po::value<std::string>(&o.bytes)->value_name("SIZES"),
          "bandwidth: one size, or a range of doubled sizes, as in 1K..1G")  //
         ("json", po::value<std::string>(&o.json)->value_name("FILE"),
-         "write the times of --bytes, too: a cluster file's all-reduce-table")  //
+         "write the times of --bytes, too: a cluster file's all-reduce-table; replaces FILE")  //
         ("cluster", po::value<std::string>(&o.cluster)->value_name("FILE"),
          "print beside the times of --bytes what to expect of these machines: jobs/site/*.cluster")           //
         ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces a size")  //
@@ -113,14 +113,6 @@ std::optional<Cluster> cluster_of(const CommTestOptions& o, const Layout& l) {
     return c;
 }
 
-/// Refuses a file that cannot be written before minutes are spent on what it would hold.
-void check_writable(const std::string& path) {
-    const std::string partial = path + ".partial";  // as replace_file
-    make_folder_of(path);
-    ::close(create_to_write(partial));
-    ::unlink(partial.c_str());
-}
-
 /// Measures sizes, and says what there is to say of them.
 void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
              const std::optional<Cluster>& cluster) {
@@ -175,7 +167,7 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         check_layout(o, layout);
         cluster = cluster_of(o, layout);
-        if (comm.root() && !o.json.empty()) check_writable(o.json);
+        if (comm.root() && !o.json.empty()) check_place(o.json);  // before minutes are spent on its content
     });
     Watchdog watchdog(comm, 300);
     BackendOptions how;

@@ -158,8 +158,7 @@ int export_model(const std::vector<std::string>& args) {
     const Graph graph = build_model(file.model);
     const std::vector<std::vector<float>> values = read_model_values(path, graph);
     const auto [bytes, what] = (o.onnx() ? onnx_of : safetensors_of)(o, file, graph, values);
-    make_folder_of(o.to);
-    replace_file(o.to, bytes);
+    replace_file(o.to, bytes, o.overwrite ? IfThere::replace : IfThere::refuse);
     std::printf("%s: %s of %s in %s, %.1f MB\n", printable(o.to).c_str(), what.c_str(), printable(path).c_str(),
                 o.dtype.c_str(), double(bytes.size()) / 1e6);
     return 0;

@@ -141,7 +141,7 @@ void Metrics::publish() {
         missing_lines = std::current_exception();  // thrown later: there may still be room for metrics.h5
     }
     const HeldPlace place = files_.place(tables_name);
-    replace_file(place, metrics_image(now.tables, now.attributes, place.shown()));
+    replace_run_file(place, metrics_image(now.tables, now.attributes, place.shown()));
     if (missing_lines) std::rethrow_exception(missing_lines);
     published_ = now.changes;
 }

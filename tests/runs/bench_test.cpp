@@ -251,6 +251,18 @@ TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
                                    [] { test_comm().together([] { throw std::bad_alloc(); }); }));
 }
 
+TEST(Bench, AUsersFileWithTheNameOfAResultStays) {
+    const TempDir dir;
+    const std::string path = dir.path("run/oom");
+    const std::string start =
+        "bench --model linear --batch-per-rank 2 --warmup 0 --steps 2 --output " + dir.path("run");
+    for (const char* text : {"notes on memory", "[]", "{\"memory\": 1}"}) {
+        write_file(path, text);
+        EXPECT_EQ("", refusal(convoy_alone(start), Exit::usage, {path + ": is not of a measurement", "--output"}));
+        EXPECT_EQ(read_file(path), text);
+    }
+}
+
 TEST(Bench, MistakesAreRefused) {
     const TempDir dir;
     const std::string start = "bench --model mnist-linear --batch-per-rank 4 ";

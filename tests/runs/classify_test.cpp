@@ -213,6 +213,9 @@ TEST_F(Classify, WrongUseIsOneLine) {
     EXPECT_EQ("", refusal(classify("cut", out_.path("empty.txt")), Exit::bad_input, {"empty.txt: is empty"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --format xml"), Exit::usage, {"text, csv or json"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --to p.csv"), Exit::usage, {"p.csv", "NAME.h5"}));
+    // Found before the picture is, which is not there.
+    write_file(out_.path("file"), "");
+    EXPECT_EQ("", refusal(classify("cut", "x.png --to " + out_.path("file/p.h5")), Exit::io, {"file/p.h5", "written"}));
     EXPECT_EQ("",
               refusal(classify("cut", "--split val --data " + at("cut")), Exit::usage, {"--split", "test or train"}));
     EXPECT_EQ("", refusal(convoy_alone("predict a/picture.JPG"), Exit::usage, {"convoy classify --model-file FILE"}));

@@ -88,9 +88,11 @@ TEST(CommTestExpected, TheModelOfNcclSaysNothingOfMpi) {
 TEST(CommTestExpected, JsonIsWhatWasPrintedAndIsAClustersTable) {
     const TempDir dir;
     const std::string json = dir.path("new/table.json");
+    write_file(json + ".partial", "mine");
     const Finished f = launch(4, "comm-test --device cpu --bytes 256K..1M --iterations 3 --json " + json);
     ASSERT_EQ("", failure(f));
-    EXPECT_FALSE(std::filesystem::exists(json + ".partial"));
+    EXPECT_EQ(read_file(json + ".partial"), "mine");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path("new")), {}), 2);
     const Finished read = run("python3 -c 'import json; j = json.load(open(\"" + json + R"PY("))
 t = j["all_reduce"]
 print(t["ranks"], t["hosts"], t["ranks_per_host"], t["device_kind"], t["transport"], bool(t["device"]))

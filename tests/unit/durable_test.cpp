@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/durable.h"
 #include "data/decode.h"
@@ -106,6 +107,65 @@ TEST_F(Durable, DataSetsAreSyncedAndRenamed) {
     EXPECT_TRUE(is_synced(renamed, log.calls.end(), real_path(dir_.path()))) << "the folder of the folder";
 }
 
+/// Returns the names in a folder.
+std::set<std::string> names_in(const std::string& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+    return names;
+}
+
+const std::vector<unsigned char> new_bytes = {'n', 'e', 'w'};
+
+TEST_F(Durable, AFileOfTheUsersThatLooksLikeAPartialOneStays) {
+    const std::string path = dir_.path("file");
+    write_file(path + ".partial", "mine");
+    CallLog log;
+    for (const IfThere if_there : {IfThere::refuse, IfThere::replace}) {
+        replace_file(path, new_bytes, if_there);
+        EXPECT_EQ("", problem_of(log.calls, path));
+        EXPECT_EQ(read_file(path), "new");
+        log.calls.clear();
+    }
+    EXPECT_EQ(read_file(path + ".partial"), "mine");
+    EXPECT_EQ(names_in(dir_.path()), (std::set<std::string>{"file", "file.partial"}));
+}
+
+TEST_F(Durable, AFileThatAppearsMeanwhileIsReplacedOnlyIfThatIsAsked) {
+    const std::string path = dir_.path("file");
+    write_file(path, "mine");
+    EXPECT_EQ("", problem_of_error(Exit::io, {path + ": a file has appeared there meanwhile", "--overwrite"},
+                                   [&] { replace_file(path, new_bytes, IfThere::refuse); }));
+    EXPECT_EQ(read_file(path), "mine");
+    EXPECT_EQ(names_in(dir_.path()), std::set<std::string>{"file"});
+    replace_file(path, new_bytes);
+    EXPECT_EQ(read_file(path), "new");
+}
+
+TEST_F(Durable, APlaceThatCannotBeWrittenIsFoundBefore) {
+    const std::string path = dir_.path("file");
+    check_place(path);
+    write_file(path, "mine");
+    check_place(path);
+    EXPECT_EQ(read_file(path), "mine");
+    fs::create_symlink("file", dir_.path("link"));
+    ASSERT_EQ(::mkfifo(dir_.path("pipe").c_str(), 0600), 0);
+    fs::create_directory(dir_.path("folder"));
+    for (const char* name : {"link", "pipe", "folder", "file/x", "folder/"})
+        EXPECT_EQ("", problem_of_error(Exit::io, {dir_.path(name)}, [&] { check_place(dir_.path(name)); })) << name;
+    EXPECT_EQ("", problem_of_error(Exit::io, {"cannot be written", "too long"},
+                                   [&] { check_place(dir_.path(std::string(256, 'n'))); }));
+    EXPECT_EQ(names_in(dir_.path()), (std::set<std::string>{"file", "link", "pipe", "folder"}));
+    EXPECT_TRUE(fs::is_empty(dir_.path("folder")));
+}
+
+// Another user may put it there in the place of a file that was just written.
+TEST_F(Durable, APipeUnderTheNameOfAFinishedFileIsNotWaitedFor) {
+    const std::string path = dir_.path("model.h5"), partial = path + ".partial";
+    ASSERT_EQ(::mkfifo(partial.c_str(), 0600), 0);
+    EXPECT_EQ("", problem_of_error(Exit::io, {partial + ": is no regular file any more"}, [&] { publish_file(path); }));
+    EXPECT_FALSE(fs::exists(path));
+}
+
 // Another user may put a link, or a pipe that waits for a reader, under the name of the partial
 // file.
 TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
@@ -113,17 +173,18 @@ TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
     const std::vector<unsigned char> bytes = {'n', 'e', 'w'};
     write_file(mine, "mine");
     fs::create_hard_link(mine, partial);
-    replace_file(path, bytes);
+    replace_run_file(path, bytes);
     EXPECT_EQ(read_file(path), "new");
     EXPECT_EQ(read_file(mine), "mine");
     ASSERT_EQ(::mkfifo(partial.c_str(), 0600), 0);
-    replace_file(path, bytes);
+    replace_run_file(path, bytes);
     EXPECT_EQ(read_file(path), "new");
     fs::create_symlink(mine, partial);
-    EXPECT_EQ("", problem_of_error(Exit::io, {partial + ": is a symbolic link"}, [&] { replace_file(path, bytes); }));
+    EXPECT_EQ("",
+              problem_of_error(Exit::io, {partial + ": is a symbolic link"}, [&] { replace_run_file(path, bytes); }));
     fs::remove(partial);
     write_file(partial + "/deep/x", "mine");
-    EXPECT_EQ("", problem_of_error(Exit::io, {partial, "Is a directory"}, [&] { replace_file(path, bytes); }));
+    EXPECT_EQ("", problem_of_error(Exit::io, {partial, "Is a directory"}, [&] { replace_run_file(path, bytes); }));
     EXPECT_EQ(read_file(mine) + read_file(partial + "/deep/x"), "minemine");
 }
 
