@@ -169,7 +169,8 @@ public:
         if (!root_) return;
         printer_.end();
         std::fflush(stdout);
-        if (!o_.to.empty()) write_predictions(o_.to, kept_, class_names_, model_);
+        if (!o_.to.empty())
+            write_predictions(o_.to, kept_, class_names_, model_, o_.overwrite ? IfThere::replace : IfThere::refuse);
         if (faults_ == images_) fail(Exit::bad_input, "none of the pictures could be read; the reason is beside each");
         if (faults_ > 0)
             terminal.warning(grouped(size_t(faults_)) + " of " + grouped(size_t(images_)) +

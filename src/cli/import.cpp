@@ -132,8 +132,7 @@ int import_model(const std::vector<std::string>& args) {
     const WeightsMatch match = match_weights(layout, stored);
     if (!match.problems.empty()) return refuse_weights(o, m, match);
     const std::vector<std::vector<float>> values = read_values(file, graph, layout, match);
-    make_folder_of(o.to);
-    save_model(o.to, m, graph, values);
+    replace_file(o.to, model_image(m, graph, values), o.overwrite ? IfThere::replace : IfThere::refuse);
     print_result(o, m, graph);
     return 0;
 }

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "base/durable.h"
+
 namespace convoy {
 
 struct Prediction {
@@ -46,6 +48,6 @@ private:
 /// none; /prediction and /label i32 [n], -1 where there is none; /image and /fault, UTF-8 strings
 /// [n], cut at 1,024 bytes. Root attributes: class_names, model. Throws Exit::io.
 void write_predictions(const std::string& to, const std::vector<Prediction>&,
-                       const std::vector<std::string>& class_names, const std::string& model);
+                       const std::vector<std::string>& class_names, const std::string& model, IfThere);
 
 }  // namespace convoy

@@ -154,14 +154,15 @@ void save_model(const HeldPlace& place, const ModelFile& m, const State& state, 
     });
 }
 
-void save_model(const HeldPlace& place, const ModelFile& m, const Graph& graph,
-                const std::vector<std::vector<float>>& values) {
-    write_file(place, [&](hid_t file, const std::string& path) {
-        h5::set_checked_attribute(file, "format", model_format);
-        write_model_attributes(file, m);
-        for (size_t id = 0; id < graph.params.size(); ++id)
-            write_tensor(file, graph.params[id].name, graph.params[id].shape, values[id].data(), path);
-    });
+std::vector<unsigned char> model_image(const ModelFile& m, const Graph& graph,
+                                       const std::vector<std::vector<float>>& values) {
+    const auto lock = h5::exclusive();
+    h5::Handle file = h5::create_in_memory();
+    h5::set_checked_attribute(file, "format", model_format);
+    write_model_attributes(file, m);
+    for (size_t id = 0; id < graph.params.size(); ++id)
+        write_tensor(file, graph.params[id].name, graph.params[id].shape, values[id].data(), "the model in memory");
+    return h5::image(file);
 }
 
 ModelFile read_model_file(const std::string& path) {

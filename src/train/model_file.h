@@ -43,8 +43,9 @@ void write_file(const HeldPlace&, const std::function<void(hid_t file, const std
 void save_model(const HeldPlace&, const ModelFile&, const State&,
                 const std::function<const float*(const Tensor&)>& values_of);
 void save_model(const HeldPlace&, const ModelFile&, const State&, TensorMemory&);
-/// Writes values by ParamId, each in the shape and layout of graph.params.
-void save_model(const HeldPlace&, const ModelFile&, const Graph&, const std::vector<std::vector<float>>& values);
+/// Returns the bytes of a model file. `values` are by ParamId, each in the shape and layout of
+/// graph.params.
+std::vector<unsigned char> model_image(const ModelFile&, const Graph&, const std::vector<std::vector<float>>& values);
 /// Reads the attributes of a model file or checkpoint. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
 /// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in the

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/durable.h"
 #include "tests/support/cluster.h"
 #include "train/model_file.h"
 
@@ -43,7 +44,7 @@ protected:
             for (float& v : values.emplace_back(p.shape.count()))
                 v = float(state = state * 1664525 + 1013904223) * 0x1p-33f;
         const std::string file = dir_.path(m.model.name + ".h5");
-        save_model(file, m, graph, values);
+        replace_file(file, model_image(m, graph, values));
         return file;
     }
 
