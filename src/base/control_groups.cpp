@@ -5,17 +5,11 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
-#include <sstream>
+
+#include "base/text.h"
 
 namespace convoy {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts;
-    std::istringstream in(text);
-    for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-    return parts;
-}
 
 bool contains(const std::vector<std::string>& list, const std::string& item) {
     return std::find(list.begin(), list.end(), item) != list.end();

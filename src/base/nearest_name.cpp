@@ -59,11 +59,10 @@ std::string unknown_choice(const std::string& name, const std::vector<std::strin
     return near.empty() ? "; " + choose : ", did you mean " + near + "? else " + choose;
 }
 
-std::string list_of(const std::vector<std::string>& words) {
+std::string list_of(const std::vector<std::string>& words, const std::string& last) {
     std::string list;
     for (size_t i = 0; i < words.size(); ++i) {
-        const bool last = i + 1 == words.size();
-        if (i > 0) list += last ? " or " : ", ";
+        if (i > 0) list += i + 1 == words.size() ? last : ", ";
         list += words[i];
     }
     return list;

@@ -19,7 +19,7 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
 std::string unknown_choice(const std::string& name, const std::vector<std::string>& known,
                            const std::string& all_of_them);
 
-/// Returns "a, b or c".
-std::string list_of(const std::vector<std::string>& words);
+/// Returns "a, b or c", with `last` before the last word.
+std::string list_of(const std::vector<std::string>& words, const std::string& last = " or ");
 
 }  // namespace convoy

@@ -6,16 +6,13 @@
 #include <filesystem>
 #include <map>
 
+#include "base/held_folder.h"
+
 namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
-
-std::string without_slashes(std::string path) {
-    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    return path;
-}
 
 }  // namespace
 

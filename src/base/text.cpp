@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -64,6 +65,39 @@ std::string printable(std::string_view text, std::string_view kept) {
         text.remove_prefix(c.bytes);
     }
     return shown;
+}
+
+std::string trimmed(const std::string& text) {
+    const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
+    return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
+std::string without_comment(const std::string& line) { return trimmed(line.substr(0, line.find('#'))); }
+
+std::vector<std::string> words_of(const std::string& text) {
+    std::vector<std::string> words;
+    std::istringstream in(text);
+    for (std::string word; in >> word;) words.push_back(word);
+    return words;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+    std::vector<std::string> parts;
+    std::istringstream in(text);
+    for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+    return parts;
+}
+
+std::string joined(const std::vector<std::string>& texts, const std::string& between) {
+    std::string all;
+    for (size_t i = 0; i < texts.size(); ++i) all += (i > 0 ? between : "") + texts[i];
+    return all;
+}
+
+std::optional<KeyValue> key_and_value(const std::string& text) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) return std::nullopt;
+    return KeyValue{trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1))};
 }
 
 std::string grouped(size_t n) {

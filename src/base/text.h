@@ -1,8 +1,10 @@
-// Formats numbers and times for people, parses times, and makes text safe for a terminal.
+// Takes texts apart and joins them, formats numbers and times for people, parses times, and makes
+// text safe for a terminal.
 #pragma once
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace convoy {
 
@@ -12,6 +14,21 @@ namespace convoy {
 /// what could control the terminal: control characters (C0 except those in `kept`, and C1),
 /// characters that reverse the direction of text, and bytes that are not UTF-8.
 std::string printable(std::string_view text, std::string_view kept = "");
+/// Returns the text without blanks, tabs and carriage returns at its ends.
+std::string trimmed(const std::string& text);
+/// Returns the line without a comment, which '#' begins, trimmed.
+std::string without_comment(const std::string& line);
+/// Returns the words of a text, which white space separates.
+std::vector<std::string> words_of(const std::string& text);
+/// Returns the parts of a text. Parts may be empty, but none follows a separator at the end.
+std::vector<std::string> split(const std::string& text, char separator);
+/// Returns the texts with `between` between two of them.
+std::string joined(const std::vector<std::string>& texts, const std::string& between);
+struct KeyValue {
+    std::string key, value;
+};
+/// Takes "key = value" apart; either may be empty. Returns nullopt for a text without '='.
+std::optional<KeyValue> key_and_value(const std::string& text);
 /// Formats a number with thousands separators: 24253410 -> "24,253,410".
 std::string grouped(size_t n);
 /// Formats a time: "3h07m" or, below one hour, "4m09s".

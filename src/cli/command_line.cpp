@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/shell_word.h"
+#include "base/text.h"
 #include "cli/foreign_options.h"
 
 namespace convoy {
@@ -39,11 +40,6 @@ std::string allowed(const Options& options, const std::string& name) {
         if (type == typeid(bool)) kind = "true or false";
     }
     return "it takes " + kind + " (" + option->description() + ")";
-}
-
-std::string without_dashes(const std::string& name) {
-    const size_t start = name.find_first_not_of('-');
-    return start == std::string::npos ? "" : name.substr(start, name.find('=') - start);
 }
 
 /// Runs `action`; what Boost throws leaves as an Error whose message starts with `where`. `dashes`
@@ -91,11 +87,6 @@ const po::option_description* known_option(const Options& options, const std::st
     return name.empty() ? nullptr : options.find_nothrow(name, false);
 }
 
-std::string trimmed(const std::string& text) {
-    const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-    return first == std::string::npos ? "" : text.substr(first, last - first + 1);
-}
-
 /// Whether the command line has already given what excludes `key`.
 bool replaced(const std::string& key, const std::vector<std::set<std::string>>& alternatives,
               const po::variables_map& command_line) {
@@ -130,11 +121,11 @@ void store_config(const Options& options, const std::string& path,
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {
         const std::string where = path + ":" + std::to_string(number) + ": ";
-        const std::string text = trimmed(line.substr(0, line.find('#')));
+        const std::string text = without_comment(line);
         if (text.empty()) continue;
-        const size_t equals = text.find('=');
-        if (equals == std::string::npos) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
-        const std::string key = trimmed(text.substr(0, equals)), value = trimmed(text.substr(equals + 1));
+        const std::optional<KeyValue> pair = key_and_value(text);
+        if (!pair) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
+        const auto& [key, value] = *pair;
         if (key == "config" || key == "help" || !known_option(options, key)) {
             const auto is_ours = [&](const std::string& name) { return known_option(options, name) != nullptr; };
             if (const std::string ours = instead_of_foreign(key, is_ours); !ours.empty())

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -70,13 +70,10 @@ po::options_description options_of(const std::string& kind) {
 }
 
 std::vector<std::string> split_names(const std::string& text) {
-    std::vector<std::string> names;
-    std::istringstream in(text);
-    for (std::string name; std::getline(in, name, ',');) {
+    const std::vector<std::string> names = split(text, ',');
+    for (const std::string& name : names)
         if (name.empty())
             fail(Exit::usage, "--class-names: '" + text + "' has an empty name; it takes names separated by commas");
-        names.push_back(name);
-    }
     if (names.empty() || names.size() > 256)
         fail(Exit::usage, "--class-names: it takes 1 to 256 names separated by commas");
     return names;

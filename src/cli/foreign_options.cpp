@@ -118,12 +118,12 @@ bool names_only(const std::string& hint, const std::function<bool(const std::str
     return true;
 }
 
+}  // namespace
+
 std::string without_dashes(const std::string& argument) {
     const size_t start = argument.find_first_not_of('-');
     return start == std::string::npos ? "" : argument.substr(start, argument.find('=') - start);
 }
-
-}  // namespace
 
 std::string instead_of_foreign(std::string name, const std::function<bool(const std::string&)>& is_ours) {
     std::replace(name.begin(), name.end(), '_', '-');

@@ -7,6 +7,9 @@
 
 namespace convoy {
 
+/// Returns the name of the option that an argument gives: "seed" of "--seed=3".
+std::string without_dashes(const std::string& argument);
+
 /// Returns advice for an option of another program; empty if it is none that is known, one
 /// that `is_ours`, or if what is known names options that the command does not have. `name` has no
 /// dashes in front; within, '_' counts as '-': "gpu_devices", "td".

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "cli/choices.h"
 
 namespace convoy {
@@ -115,10 +116,8 @@ const Option* find(const CommandHelp& help, const std::string& name) {
 
 /// The words of a heading by which --help finds it.
 std::vector<std::string> topics_of(const std::string& heading) {
-    std::vector<std::string> topics;
-    std::istringstream words(heading);
-    for (std::string word; words >> word;)
-        if (word != "and") topics.push_back(word);
+    std::vector<std::string> topics = words_of(heading);
+    std::erase(topics, "and");
     return topics;
 }
 

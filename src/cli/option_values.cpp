@@ -22,8 +22,7 @@ namespace {
 
 NumberList parse_numbers(const std::string& option, const std::string& text) {
     NumberList list{text};
-    std::istringstream in(text);
-    for (std::string item; std::getline(in, item, ',');) {
+    for (const std::string& item : split(text, ',')) {
         size_t used = 0;
         double v = 0;
         try {
@@ -111,10 +110,9 @@ ImageSize parse_image_side(const std::string& option, const std::string& text) {
     constexpr const char* what =
         "write the side of a square in pixels, from 1 to 4096, or several with the epochs at which they begin, as in "
         "160:0,192:10,224:20";
-    std::istringstream in(text);
     if (text.back() == ',') refuse(option, text, what);
     int64_t begun = -1;
-    for (std::string item; std::getline(in, item, ',');) {
+    for (const std::string& item : split(text, ',')) {
         int side = 0, end = 0;
         long long epoch = 0;
         const bool alone = item == text && std::sscanf(item.c_str(), "%5d%n", &side, &end) == 1;
@@ -231,8 +229,7 @@ std::optional<double> parse_warmup(const std::string& option, const std::string&
 
 void parse_rate_points(const std::string& option, const std::string& text, Schedule& to) {
     to.points.clear();
-    std::istringstream in(text);
-    for (std::string item; std::getline(in, item, ',');) {
+    for (const std::string& item : split(text, ',')) {
         const size_t colon = item.find(':');
         if (colon == std::string::npos || colon == 0 || colon + 1 == item.size())
             refuse(option, text, "write epoch:factor pairs, as in 0:0.2,2:1,10:0");

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "base/shell_word.h"
+#include "base/text.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -47,13 +47,6 @@ int64_t parse_count(const std::string& text) {
     return digits ? std::stoll(text) : 0;
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-    std::vector<std::string> words;
-    std::istringstream in(text);
-    for (std::string word; std::getline(in, word, ',');) words.push_back(word);
-    return words;
-}
-
 /// Powers of two within a node, then whole nodes, doubled, from `low` to `high`.
 std::set<int> doubled(int64_t low, int64_t high, int ranks_per_node) {
     std::set<int> ranks;
@@ -68,7 +61,7 @@ std::set<int> doubled(int64_t low, int64_t high, int ranks_per_node) {
 
 std::vector<MeasuredStep> parse_steps(const std::string& text, int64_t batch) {
     std::vector<MeasuredStep> steps;
-    for (const std::string& word : words_of(text)) {
+    for (const std::string& word : split(text, ',')) {
         const size_t colon = word.find(':');
         const bool has_batch = colon != std::string::npos;
         MeasuredStep s{.batch = has_batch ? parse_count(word.substr(0, colon)) : batch, .source = "--step"};
@@ -94,7 +87,7 @@ std::vector<int> ranks_to_predict(const std::string& text, int ranks_per_node, i
         ranks = doubled(low, high, ranks_per_node);
         if (ranks.empty()) refuse("no power of two and no whole node is within it");
     } else {
-        for (const std::string& word : words_of(text)) {
+        for (const std::string& word : split(text, ',')) {
             const int64_t n = parse_count(word);
             if (n < 1 || n > most_ranks) refuse("'" + word + "' is no number of ranks; write 1..1024, or 1,2,4,8");
             ranks.insert(int(n));

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/train_options.h"
@@ -87,8 +87,7 @@ Varied varied_of(const std::string& text, const po::options_description& known) 
     if (std::find(names.begin(), names.end(), varied.option) == names.end())
         fail(Exit::usage, text + ": there is no option --" + varied.option + " to vary" +
                               did_you_mean(varied.option, names, "see --help", "--"));
-    std::istringstream values(text.substr(equals + 1) + ",");
-    for (std::string value; std::getline(values, value, ',');) {
+    for (const std::string& value : split(text.substr(equals + 1) + ",", ',')) {
         if (value.empty()) fail(Exit::usage, text + ": a value is missing; write them with commas and no spaces");
         if (std::find(varied.values.begin(), varied.values.end(), value) != varied.values.end())
             fail(Exit::usage, text + ": " + value + " is there twice; leave one out");

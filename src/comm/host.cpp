@@ -12,6 +12,8 @@
 #include <memory>
 #include <set>
 
+#include "base/text.h"
+
 namespace convoy {
 namespace {
 
@@ -63,12 +65,6 @@ std::string job() {
     return "none";
 }
 
-std::string joined(const std::vector<std::string>& texts) {
-    std::string all;
-    for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
-    return all.empty() ? "none" : all;
-}
-
 /// Returns an IP address as numeric text; empty for other address families.
 std::string digits_of(const sockaddr* address) {
     char text[NI_MAXHOST] = "";
@@ -109,11 +105,12 @@ bool is_this_host(const std::string& name, const std::string& host) {
 }
 
 Facts facts_of_host(const std::string& root) {
+    const std::vector<std::string> addresses = own_addresses();
     return {{"os", first_or_unknown(entries(root + "/etc/os-release", "PRETTY_NAME", '='))},
             {"kernel", kernel_of(root + "/proc/sys/kernel")},
             {"cpu", cpu_of(root + "/proc/cpuinfo")},
             {"memory", memory_of(root + "/proc/meminfo")},
-            {"ip", joined(own_addresses())},
+            {"ip", addresses.empty() ? "none" : joined(addresses, ", ")},
             {"job", job()}};
 }
 

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/nearest_name.h"
 #include "comm/stall_reports.h"
 
 namespace convoy {
@@ -61,11 +62,10 @@ void end_launcher_later() {
 }
 
 /// Returns "rank 1", or "ranks 1, 4 and 5".
-std::string list_of(const std::vector<int>& ranks) {
-    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (size_t i = 0; i < ranks.size(); ++i)
-        text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
-    return text;
+std::string named(const std::vector<int>& ranks) {
+    std::vector<std::string> numbers;
+    for (const int rank : ranks) numbers.push_back(std::to_string(rank));
+    return (ranks.size() == 1 ? "rank " : "ranks ") + list_of(numbers, " and ");
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ void Watchdog::end() {
         std::fprintf(stderr, "convoy: no progress: %s\n", printable(report).c_str());
     message << (silent.empty()
                     ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
-                    : list_of(silent) +
+                    : named(silent) +
                           " did not report: stopped, cut off, or on a host that does not share the run folder")
             << "; what each rank was in is in " << folder_;
     comm_.abort(Exit::comm, message.str());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/nearest_name.h"
 #include "data/image_names.h"
 
 namespace convoy {
@@ -39,13 +40,6 @@ bool has(FileBytes bytes, const ImageFormat::Magic& magic) {
            std::memcmp(bytes.data() + magic.at, magic.bytes.data(), magic.bytes.size()) == 0;
 }
 
-/// Returns "a, b or c".
-std::string listed(const std::vector<std::string>& words) {
-    std::string text;
-    for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-    return text;
-}
-
 }  // namespace
 
 const ImageFormat* format_of_bytes(FileBytes bytes) {
@@ -67,7 +61,7 @@ std::string read_formats() {
     std::vector<std::string> names;
     for (const ImageFormat& format : formats)
         if (format.decode) names.emplace_back(format.name);
-    return listed(names);
+    return list_of(names);
 }
 
 std::string read_endings() {
@@ -75,7 +69,7 @@ std::string read_endings() {
     for (const ImageFormat& format : formats)
         for (const std::string_view ending : format.endings)
             if (format.decode && !ending.empty()) endings.emplace_back(ending);
-    return listed(endings);
+    return list_of(endings);
 }
 
 }  // namespace convoy

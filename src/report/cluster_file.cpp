@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/program_options.hpp>
 #include <charconv>
 #include <filesystem>
 #include <set>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "model/models.h"
 #include "model/precision.h"
 #include "report/measured_sums.h"
@@ -19,17 +19,8 @@
 namespace convoy {
 namespace {
 
-namespace po = boost::program_options;
-
 constexpr const char* advice = "a cluster file is lines of key = value; jobs/CLUSTER_FILES.md lists the keys";
 constexpr double microsecond = 1e-6, gigabyte = 1e9;
-
-std::vector<std::string> words_of(const std::string& text) {
-    std::istringstream in(text);
-    std::vector<std::string> words;
-    for (std::string word; in >> word;) words.push_back(word);
-    return words;
-}
 
 /// The text after the '=' of a line, with what messages about it need.
 struct Value {
@@ -154,23 +145,6 @@ const std::array keys = {
     Key{"all-reduce-table", "a file that convoy comm-test --json wrote", add_table, Key::repeated},
     Key{"source", "text", [](Cluster&, const Value&) {}, Key::repeated}};
 
-/// Splits a line into key and value, by Boost's rules; both are empty for a blank line or a
-/// comment.
-std::pair<std::string, std::string> taken_apart(const std::string& line, const std::string& where) {
-    std::istringstream in(line);
-    po::parsed_options parsed(nullptr);
-    try {
-        parsed = po::parse_config_file(in, po::options_description(), true);
-    } catch (const po::error&) {
-        fail(Exit::bad_input, where + "is not of the form key = value; " + advice);
-    }
-    if (!parsed.options.empty()) return {parsed.options[0].string_key, parsed.options[0].value.at(0)};
-    const size_t first = line.find_first_not_of(" \t\r");
-    if (first != std::string::npos && line[first] != '#')  // a heading in brackets
-        fail(Exit::bad_input, where + "is not of the form key = value; " + advice);
-    return {};
-}
-
 const Key& key_of(const std::string& name, const std::string& where) {
     std::vector<std::string> known;
     for (const Key& key : keys) {
@@ -206,8 +180,11 @@ Cluster read_cluster(const std::string& path) {
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {
         const std::string where = path + ":" + std::to_string(number) + ": ";
-        const auto [name, text] = taken_apart(line, where);
-        if (name.empty() && text.empty()) continue;
+        const std::string entry = without_comment(line);
+        if (entry.empty()) continue;
+        const std::optional<KeyValue> pair = key_and_value(entry);
+        if (!pair) fail(Exit::bad_input, where + "is not of the form key = value; " + advice);
+        const auto& [name, text] = *pair;
         const Key& key = key_of(name, where);
         if (text.empty()) fail(Exit::bad_input, where + name + ": its value is missing; it takes " + key.takes);
         if (!given.insert(name).second && key.when != Key::repeated)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/text.h"
 #include "report/summary.h"
 
 namespace convoy {
@@ -97,11 +98,6 @@ MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
         fail(Exit::bad_input, path + ": has no step time, or not its ranks, as many on each host; " + advice);
     file.steps.push_back(s);
     return file;
-}
-
-std::string trimmed(const std::string& text) {
-    const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-    return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
 std::vector<std::string> cells_of(const std::string& line) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/text.h"
 #include "base/version.h"
 
 namespace convoy {
@@ -45,12 +46,6 @@ std::string changes(const std::string& before, const ConfigPairs& now) {
         if (const std::string& a = old[key]; a != value)
             text += (text.empty() ? "" : ", ") + key + " = " + shown(a) + " -> " + shown(value);
     return text;
-}
-
-std::string joined(const std::vector<std::string>& texts) {
-    std::string all;
-    for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
-    return all;
 }
 
 }  // namespace
@@ -136,11 +131,11 @@ void Recorder::note_kinds(int64_t step, std::vector<std::string> kinds) {
     std::sort(kinds.begin(), kinds.end());
     kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
     kinds_ = std::move(kinds);
-    const std::string now = joined(kinds_);
+    const std::string now = joined(kinds_, "; ");
     metrics_->run_attribute("kinds", now);
     if (!kinds_before_.empty() && kinds_before_ != kinds_)
         warn(step, "from step " + std::to_string(step + 1) + " on this runs on " + now + ", and until then on " +
-                       joined(kinds_before_) +
+                       joined(kinds_before_, "; ") +
                        ": the order of samples is kept, but results agree within rounding only, not bit for bit");
     else if (run_.logical && kinds_.size() > 1)
         warn(step, "ranks differ in kind (" + now +

@@ -92,6 +92,7 @@ TEST_F(ClusterFile, ValuesThatAreNotAllowedAreNamedWithTheirLine) {
              {"nodes 4", {"key = value"}},
              {"[nodes]", {"key = value"}},
              {"= 4", {"''"}},
+             {"=", {"''"}},
              {"nodes = 2", {"nodes", "more than once"}},
              {"adapters =", {"adapters", "missing"}},
              {"adapters = 0", {"adapters", "'0'", "from 1"}},
