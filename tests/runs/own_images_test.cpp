@@ -1,13 +1,13 @@
 // README.md, Your own images: its lines, as they are written, on a folder of pictures, and the
 // model that comes out.
 #include <gtest/gtest.h>
-#include <png.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <random>
 
+#include "data/png_file.h"
 #include "tests/support/cluster.h"
 #include "tests/support/images.h"
 
@@ -35,17 +35,9 @@ RgbImage picture(int label, uint32_t seed) {
     return image;
 }
 
-std::string png_of(const RgbImage& image) {
-    png_image png{};
-    png.version = PNG_IMAGE_VERSION;
-    png.width = png_uint_32(image.width);
-    png.height = png_uint_32(image.height);
-    png.format = PNG_FORMAT_RGB;
-    png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
-    std::string file(bytes, '\0');
-    EXPECT_NE(png_image_write_to_memory(&png, file.data(), &bytes, 0, image.pixels.data(), 0, nullptr), 0);
-    file.resize(bytes);
-    return file;
+std::string png_file_of(const RgbImage& image) {
+    const std::vector<uint8_t> png = png_of(image);
+    return {png.begin(), png.end()};
 }
 
 // Chance is 25 %.
@@ -57,7 +49,7 @@ TEST(OwnImages, TheLinesOfTheReadmeEndInAGoodModel) {
         for (uint32_t i = 0; i < 80; ++i) {
             const RgbImage image = picture(label, uint32_t(label) * 1000 + i);
             const std::string name = dir.path("photos") + "/" + classes[label] + "/" + std::to_string(i);
-            i % 3 == 0 ? write_file(name + ".png", png_of(image)) : write_file(name + ".jpg", jpeg_of(image));
+            i % 3 == 0 ? write_file(name + ".png", png_file_of(image)) : write_file(name + ".jpg", jpeg_of(image));
         }
     const std::string build = std::filesystem::path(sibling("convoy")).parent_path();
     const Finished f = run("${PYTHON:-/usr/bin/python3} -B tests/runs/readme_commands.py " + build +

@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 LIMIT = 1200  # seconds per command; none takes two minutes on two idle cores
+PYTHON = r"^(from \w[\w.]* import|import|net =|x =) |^print\("
 # (pattern, reason why it is not run). A pattern without a match is an error.
 LEFT_OUT = [
     (r"…", "not a whole command"),
@@ -33,7 +34,7 @@ LEFT_OUT = [
     (r"info --plans", "minutes; CudaPlansOf lists plans"),
     (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
     (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
-    (r"^(from \w[\w.]* import|net =) ", "Python with torchvision; make test-interchange does this"),
+    (PYTHON, "Python with torchvision or onnxruntime; make test-interchange does this"),
     (r"import --from resnet", "needs weights of torchvision; make test-interchange imports them"),
     (r"\bphotos\b", "needs a folder of pictures; OwnImages makes one and runs them"),
 ]
@@ -137,7 +138,7 @@ def environment_of_commands():
 
 def run_section(build, heading, folder):
     link_repository(folder, build)
-    commands = list(commands_of("README.md", heading))
+    commands = [c for c in commands_of("README.md", heading) if not re.search(PYTHON, c[1])]
     for number, command in commands:
         if problem := run(command, folder, environment_of_commands(), whole=True):
             print(f"README.md:{number}: {command}: {problem}")
