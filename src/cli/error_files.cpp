@@ -1,7 +1,5 @@
 #include "cli/error_files.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "base/durable.h"
@@ -96,6 +94,7 @@ void check_report_folder(const std::string& dir, bool overwrite) {
     const fs::file_status there = fs::status(dir, error);
     if (!fs::exists(there)) return;
     if (!fs::is_directory(there)) fail(Exit::usage, "--report " + dir + " is not a folder; choose another");
+    const HeldFolder no_link_of_others(dir, HeldFolder::IfLink::follow_own);
     if (!overwrite && !fs::is_empty(dir, error))
         fail(Exit::usage, "--report " + dir + " is not empty; replace a report with --overwrite, or choose another");
 }
@@ -137,12 +136,13 @@ nlohmann::ordered_json errors_as_json(const ErrorAnalysis& a, const MeasuredMode
 
 void write_report(const std::string& dir, const ErrorAnalysis& a, const MeasuredModel& m, const SplitReader& reader) {
     const std::vector<std::vector<uint8_t>> pictures = pictures_of(a, reader);
+    make_folder_of(dir + "/report.json");
+    const HeldFolder folder(dir, HeldFolder::IfLink::follow_own);
     const auto write = [&](const std::string& name, const std::vector<uint8_t>& bytes) {
-        replace_file(dir + "/" + name, bytes);
+        replace_file({folder, name}, bytes);
     };
     for (size_t i = 0; i < pictures.size(); ++i) write(picture_name(i), pictures[i]);
-    for (size_t i = pictures.size(); i < ErrorAnalysis::usual_mistakes; ++i)
-        ::unlink((dir + "/" + picture_name(i)).c_str());
+    for (size_t i = pictures.size(); i < ErrorAnalysis::usual_mistakes; ++i) folder.try_to_remove(picture_name(i));
     if (a.classes() <= most_classes_of_matrix) write("confusion.png", png_of(confusion_picture(a)));
     write("classes.csv", bytes_of(classes_csv(a, m.class_names)));
     write("confusion.csv", bytes_of(confusion_csv(a, m.class_names)));

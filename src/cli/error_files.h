@@ -9,7 +9,8 @@
 
 namespace convoy {
 
-/// Throws Exit::usage if `dir` is not a folder, or is not empty and `overwrite` is false.
+/// Throws Exit::usage if `dir` is not a folder, or is not empty and `overwrite` is false. Throws
+/// Exit::io if it is a link of another user.
 void check_report_folder(const std::string& dir, bool overwrite);
 
 /// Returns the figures of a report: keys model, data, split, images, correct, loss, accuracy,

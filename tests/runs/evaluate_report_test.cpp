@@ -1,6 +1,7 @@
 // convoy evaluate --report, started as users start it: its figures are those that numpy computes
 // from the logits of `classify`, its pictures those of the data set, and a browser shows both.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -160,6 +161,22 @@ TEST_F(EvaluateReport, ReplacesOnlyAReport) {
     EXPECT_EQ("", refusal(evaluate("grey", "--report " + out_.path("file")), Exit::usage, {"not a folder"}));
     EXPECT_EQ("", refusal(evaluate("grey", "--tta mirror --report " + to), Exit::usage, {"--report", "--tta"}));
     EXPECT_EQ("", refusal(evaluate("grey", "--format xml"), Exit::usage, {"--format", "text or json"}));
+}
+
+// In a folder that others share, such a link would choose which of the user's files are replaced.
+TEST_F(EvaluateReport, GoesThroughNoLinkOfAnotherUser) {
+    const std::string link = out_.path("link"), mine = out_.path("mine/report.json");
+    write_file(mine, "mine");
+    fs::create_directory_symlink("mine", link);
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make links of another user";
+    ASSERT_EQ(::lchown(link.c_str(), 65534, 65534), 0);
+    for (const std::string& to : {link, link + "/"})
+        EXPECT_EQ("", refusal(evaluate("grey", "--overwrite --report " + to), Exit::io,
+                              {link, "a link that another user made"}));
+    EXPECT_EQ(read_file(mine), "mine");
+    ASSERT_EQ(::lchown(link.c_str(), 0, 0), 0);
+    EXPECT_EQ("", failure(evaluate("grey", "--overwrite --report " + link)));
+    EXPECT_NE(read_file(mine), "mine") << "the user's own link is followed";
 }
 
 TEST_F(EvaluateReport, ComputesInBf16OnRequest) {
