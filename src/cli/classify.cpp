@@ -297,7 +297,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
         graph = fuse(build_model(file.model));
     });
     const State state(graph, *backend, nullptr);
-    comm.together([&] { load_model(path, state, *backend); });
+    comm.together([&] { load_finite_model(path, file, state, *backend); });
     Results results(comm, o, path, file);
     if (o.data.empty())
         classify_pictures(comm, *backend, o, file, graph, state, results);

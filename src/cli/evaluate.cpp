@@ -177,7 +177,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     const DataSet data(comm, *backend, *reader, 0,
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
-    comm.together([&] { load_model(o.path, state, *backend); });
+    comm.together([&] { load_finite_model(o.path, file, state, *backend); });
     const EvalResult result = o.report.empty()
                                   ? measure(comm, *backend, graph, state, data, file, o)
                                   : measure_and_report(comm, *backend, graph, state, data, *reader, file, o);

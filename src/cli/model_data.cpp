@@ -1,6 +1,7 @@
 #include "cli/model_data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/shorten.h"
@@ -53,6 +54,25 @@ void check_data(const std::string& path, const ModelFile& file, const std::strin
                                   kind(d.type) + "; give the data set that it was trained on, or one of its kind");
     check_sizes(path, file, data_dir, d);
     check_class_names(path, file.class_names, data_dir, d.class_names);
+}
+
+void load_finite_model(const std::string& path, const ModelFile& file, const State& state, Backend& backend) {
+    const auto check = [&](const std::string& name, const std::vector<float>& values, bool positive = false) {
+        const auto is_fit = [&](float value) { return std::isfinite(value) && (!positive || value > 0); };
+        if (!std::all_of(values.begin(), values.end(), is_fit))
+            fail(Exit::bad_input, path + ": " + name + " has a value that is " +
+                                      (positive ? "not positive" : "not finite") +
+                                      ", so nothing can be predicted; give another checkpoint of the run");
+    };
+    check("mean", file.preprocessing.mean);
+    check("stddev", file.preprocessing.stddev, true);
+    load_model(path, state, backend);
+    std::vector<float> values;
+    for (const NamedTensor& t : state.model()) {
+        values.resize(t.tensor.count());
+        backend.download(values.data(), t.tensor.data, t.tensor.bytes());
+        check(t.name, values);
+    }
 }
 
 void check_may_write(const std::string& to, bool overwrite) {

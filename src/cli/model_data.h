@@ -11,6 +11,10 @@ namespace convoy {
 /// the model at `path`, with both values.
 void check_data(const std::string& path, const ModelFile&, const std::string& data_dir, const SplitInfo&);
 
+/// Loads the model at `path`, as load_model() does. Throws Exit::bad_input, naming the tensor, if a
+/// value is not finite, or if a deviation is not positive: no prediction would mean anything.
+void load_finite_model(const std::string& path, const ModelFile&, const State&, Backend&);
+
 /// For the option --model-file of several commands.
 constexpr const char* model_file_help =
     "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model";

@@ -1,11 +1,14 @@
 // Tests which data sets a model file can be evaluated on.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backend/cpu/cpu_backend.h"
 #include "cli/commands.h"
 #include "data/decode.h"
 #include "data/shard.h"
 #include "model/models.h"
+#include "tests/support/images.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
 #include "train/model_file.h"
@@ -45,6 +48,46 @@ TEST(EvaluateData, IsOfTheModelsImagesAndClasses) {
     Source renamed = make_synthetic(shape);
     renamed.class_names[7] = "another";
     EXPECT_EQ("", problem(renamed, "class 7 is 'class 7'"));
+}
+
+TEST(EvaluateData, IsForModelsOfFiniteNumbers) {
+    const TempDir dir;
+    const std::string path = dir.path("model.h5"), picture = dir.path("x.jpg");
+    cpu::CpuBackend backend({1, false}, test_comm());
+    const Source source = make_synthetic({.images = 4, .test_images = 4, .height = 28, .width = 28, .channels = 1});
+    write_data_set(source, dir.path("data"), 1, true);
+    write_file(picture, jpeg_of(pattern(28, 28, 1)));
+    ModelFile file{{"mnist-linear", 28, 28, 1, 10}, {{0.5f}, {0.25f}}, source.class_names};
+    const Graph graph = build_model(file.model);
+    const State state(graph, backend, nullptr);
+    const auto set_all = [&](const NamedTensor& t, float last) {
+        std::vector<float> values(t.tensor.count(), 0.5f);
+        values.back() = last;
+        backend.upload(t.tensor.data, values.data(), t.tensor.bytes());
+    };
+    const auto problem = [&](const std::string& name) {
+        save_model(path, file, state, backend);
+        const std::vector<std::string> words = {path + ": " + name + " has a value that is not"},
+                                       model = {"--model-file", path, "--device", "cpu", "--threads", "1"};
+        std::vector<std::string> data = model, pictures = model;
+        data.insert(data.end(), {"--data", dir.path("data")});
+        pictures.push_back(picture);
+        return problem_of_error(Exit::bad_input, words, [&] { evaluate(test_comm(), data); }) +
+               problem_of_error(Exit::bad_input, words, [&] { classify(test_comm(), pictures); });
+    };
+    for (const NamedTensor& t : state.model()) set_all(t, 0.5f);
+    for (const float bad : {NAN, INFINITY, -INFINITY})
+        for (const NamedTensor& t : state.model()) {
+            set_all(t, bad);
+            EXPECT_EQ("", problem(t.name)) << bad;
+            set_all(t, 0.5f);
+        }
+    file.preprocessing.mean = {NAN};
+    EXPECT_EQ("", problem("mean"));
+    for (const float bad : {NAN, 0.0f, -1.0f, INFINITY}) {
+        file.preprocessing = {{0.5f}, {bad}};
+        EXPECT_EQ("", problem("stddev")) << bad;
+    }
 }
 
 }  // namespace
