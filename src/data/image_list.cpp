@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -69,30 +71,39 @@ bool ends_path(const std::string& tail, const std::string& path) {
     return path.size() > tail.size() && path[path.size() - tail.size() - 1] == '/' && path.ends_with(tail);
 }
 
-/// Returns how well a line's path matches a member: 3, its full name; 2, its class and file; 1, one
-/// is the end of the other; 0, not at all.
-int match_of(const std::string& path, const ListedImage& image) {
-    if (path == image.member) return 3;
-    if (path == image.name) return 2;
-    return ends_path(path, image.member) || ends_path(image.member, path);
-}
+/// The members of archives, by what lines of a list may name.
+struct MembersByName {
+    std::multimap<std::string_view, const ListedImage*> by_member, by_name;  ///< full name; class and file
+    std::multimap<std::string, const ListedImage*> by_file;                  ///< file name without folder
 
-/// Members by file name without folder.
-using MembersByFile = std::multimap<std::string, const ListedImage*>;
+    explicit MembersByName(const std::vector<ListedImage>& images) {
+        for (const ListedImage& image : images) {
+            if (image.member.empty()) continue;  // a separate file
+            by_member.emplace(image.member, &image);
+            by_name.emplace(image.name, &image);
+            by_file.emplace(fs::path(image.member).filename(), &image);
+        }
+    }
+};
 
-/// Returns the member that matches `path` best.
-const ListedImage& find_member(const std::string& path, const MembersByFile& members, const std::string& list,
+/// Returns the member that matches `path` best: by its full name; else by its class and file; else
+/// one of the two is the end of the other.
+const ListedImage& find_member(const std::string& path, const MembersByName& members, const std::string& list,
                                const ImageList& of) {
     const std::string normal = normal_name(path);
     const ListedImage *found = nullptr, *other = nullptr;
-    int best = 0;
-    const auto [begin, end] = members.equal_range(fs::path(normal).filename());
-    for (auto it = begin; it != end; ++it) {
-        const int match = match_of(normal, *it->second);
-        if (match == 0 || match < best) continue;
-        other = match == best ? found : nullptr;
-        found = it->second;
-        best = match;
+    for (const auto* named : {&members.by_member, &members.by_name}) {
+        const auto [begin, end] = named->equal_range(normal);
+        if (begin == end) continue;
+        found = std::prev(end)->second;
+        if (std::next(begin) != end) other = std::prev(end, 2)->second;
+        break;
+    }
+    if (!found) {
+        const auto [begin, end] = members.by_file.equal_range(fs::path(normal).filename());
+        for (auto it = begin; it != end; ++it)
+            if (ends_path(normal, it->second->member) || ends_path(it->second->member, normal))
+                other = std::exchange(found, it->second);
     }
     if (!found) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
     const auto place = [&](const ListedImage& image) {
@@ -106,8 +117,7 @@ const ListedImage& find_member(const std::string& path, const MembersByFile& mem
 
 /// Keeps the members of archives that a list names, with its labels.
 void take_listed_members(const std::vector<ListLine>& lines, const std::string& list, ImageList& of) {
-    MembersByFile members;
-    for (const ListedImage& image : of.images) members.emplace(fs::path(image.member).filename(), &image);
+    const MembersByName members(of.images);
     std::vector<ListedImage> taken;
     for (const ListLine& line : lines) {
         taken.push_back(find_member(line.path, members, list, of));

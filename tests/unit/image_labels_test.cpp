@@ -36,6 +36,26 @@ TEST_F(ImageLabels, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
     EXPECT_EQ(contents(listed({cats, all}, list)), std::vector<std::string>{"0 1.jpg: dog/1"});
 }
 
+// No line is compared with every member of its file name if it names one in full.
+TEST_F(ImageLabels, AListMayNameManyMembersOfOneFileName) {
+    constexpr int count = 30'000;
+    const std::string archive = dir_.path("many.tar"), list = dir_.path("list.txt");
+    ASSERT_EQ("", run("python3 -c \"import tarfile\nwith tarfile.open('" + archive +
+                      "', 'w', format=tarfile.USTAR_FORMAT) as tar:\n    for i in range(" + std::to_string(count) +
+                      "): tar.addfile(tarfile.TarInfo(f'data/{i}/img.jpg'))\"")
+                      .err);
+    for (const char* folder : {"data/", ""}) {
+        std::string lines;
+        for (int i = 0; i < count; ++i)
+            lines += folder + std::to_string(i) + "/img.jpg " + std::to_string(i % 7) + "\n";
+        write_file(list, lines);
+        const ImageList found = listed({archive}, list);
+        ASSERT_EQ(found.images.size(), size_t(count));
+        for (const ListedImage& image : found.images)
+            EXPECT_EQ(image.label, std::to_string(std::stoi(image.member.substr(5)) % 7)) << image.member;
+    }
+}
+
 // Sorted by class and name, as if "7" and "07" were written alike.
 TEST_F(ImageLabels, NumbersAreSortedByTheirValue) {
     std::string lines;
