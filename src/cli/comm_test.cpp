@@ -1,6 +1,4 @@
 // convoy comm-test: checks all-reduces, and measures them.
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <limits>
