@@ -154,7 +154,7 @@ const std::map<std::string, HelpScreen> screens = {
       .required = {}}},
     {"info",
      {.usage = "[PATH] [--plans MODEL] [options]",
-      .does = "Prints versions and devices; or sums up a run, model or data set; or how steps run.",
+      .does = "Prints versions and devices, sums up a run, or says how a model's steps run.",
       .often = {{"PATH", "a run folder, a model file, a checkpoint or a data set"},
                 {"plans", "how a step of this model runs on --chip"},
                 {"chip", "which need not be here: h100, a100 or cpu"},

@@ -56,7 +56,7 @@ void check_data(const std::string& path, const ModelFile& file, const std::strin
     check_class_names(path, file.class_names, data_dir, d.class_names);
 }
 
-void load_finite_model(const std::string& path, const ModelFile& file, const State& state, Backend& backend) {
+void load_finite_model(const std::string& path, const ModelFile& file, const State& state, TensorMemory& memory) {
     const auto check = [&](const std::string& name, const std::vector<float>& values, bool positive = false) {
         const auto is_fit = [&](float value) { return std::isfinite(value) && (!positive || value > 0); };
         if (!std::all_of(values.begin(), values.end(), is_fit))
@@ -66,11 +66,11 @@ void load_finite_model(const std::string& path, const ModelFile& file, const Sta
     };
     check("mean", file.preprocessing.mean);
     check("stddev", file.preprocessing.stddev, true);
-    load_model(path, state, backend);
+    load_model(path, state, memory);
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
         values.resize(t.tensor.count());
-        backend.download(values.data(), t.tensor.data, t.tensor.bytes());
+        memory.download(values.data(), t.tensor.data, t.tensor.bytes());
         check(t.name, values);
     }
 }

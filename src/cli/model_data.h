@@ -13,7 +13,7 @@ void check_data(const std::string& path, const ModelFile&, const std::string& da
 
 /// Loads the model at `path`, as load_model() does. Throws Exit::bad_input, naming the tensor, if a
 /// value is not finite, or if a deviation is not positive: no prediction would mean anything.
-void load_finite_model(const std::string& path, const ModelFile&, const State&, Backend&);
+void load_finite_model(const std::string& path, const ModelFile&, const State&, TensorMemory&);
 
 /// For the option --model-file of several commands.
 constexpr const char* model_file_help =

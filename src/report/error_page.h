@@ -15,13 +15,13 @@ struct MeasuredModel {
 };
 
 /// A colour of the confusion matrix: white for no image, blue for correct images and red for wrong
-/// ones; the darker, the larger the share of the label's images.
+/// ones. The larger the share of the label's images, the darker the colour.
 struct CellColour {
     uint8_t red, green, blue;
 };
 CellColour cell_colour(const ErrorAnalysis&, int label, int predicted);
 
-/// The most classes of a matrix that is shown or written whole, and of a table of classes in a page.
+/// The most classes of a matrix that is written whole, and of a table of classes in a page.
 constexpr int most_classes_of_matrix = 1000;
 
 /// Draws the confusion matrix [label, predicted] with equal squares. A side has 480 pixels, or one
