@@ -53,7 +53,9 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
     RunWriter writer({.run_dir = dir.path(), .keep = 2}, state, metrics);
     for (const Written& w : all) {
         Checkpoint c;
-        c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
+        c.model = {{"linear", 1, 1, 10, 10},
+                   {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)},
+                   std::vector<std::string>(10, "a name")};
         c.identity = {{"seed", "1"}};
         c.step = w.step;
         c.best_step = w.best_step;
