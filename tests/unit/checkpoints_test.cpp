@@ -15,6 +15,12 @@
 
 namespace convoy::test {
 namespace {
+
+ModelFile linear_model() {
+    return {{"linear", 1, 1, 10, 10},
+            {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)},
+            std::vector<std::string>(10, "a name")};
+}
 namespace fs = std::filesystem;
 
 using Names = std::set<std::string>;
@@ -53,9 +59,7 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
     RunWriter writer({.run_dir = dir.path(), .keep = 2}, state, metrics);
     for (const Written& w : all) {
         Checkpoint c;
-        c.model = {{"linear", 1, 1, 10, 10},
-                   {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)},
-                   std::vector<std::string>(10, "a name")};
+        c.model = linear_model();
         c.identity = {{"seed", "1"}};
         c.step = w.step;
         c.best_step = w.best_step;
@@ -132,7 +136,7 @@ TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
     const OptimizerSpec spec;
     const State state(graph, backend, &spec);
     Checkpoint c;
-    c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
+    c.model = linear_model();
     c.weights.resize(state.weights().count());
     c.optimizer.resize(state.optimizer_block().count());
     const std::string none = dir.path("none.h5"), path = dir.path("choices.h5");
@@ -163,7 +167,7 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
     const State state(graph, backend, &spec);
     const auto checkpoint = [&](int64_t step, int64_t best_step) {
         Checkpoint c;
-        c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
+        c.model = linear_model();
         c.step = step;
         c.best_step = best_step;
         c.best_accuracy = 0.5;

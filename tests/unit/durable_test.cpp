@@ -47,8 +47,9 @@ std::string problem_of(const std::vector<Call>& calls, const std::string& file) 
 class Durable : public testing::Test {
 protected:
     TempDir dir_;
-    const ModelFile about_{
-        {"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
+    const ModelFile about_{{"linear", 1, 1, 10, 10},
+                           {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)},
+                           std::vector<std::string>(10, "a name")};
     const std::unique_ptr<Backend> backend_ = make_test_backend("cpu");
     const Graph graph_ = build_model(about_.model);
     const OptimizerSpec spec_;
