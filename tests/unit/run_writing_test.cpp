@@ -29,7 +29,9 @@ class RunWriting : public testing::Test {
 protected:
     Checkpoint checkpoint(int64_t step) const {
         Checkpoint c;
-        c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
+        c.model = {{"linear", 1, 1, 10, 10},
+                   {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)},
+                   std::vector<std::string>(10, "a name")};
         c.identity = {{"seed", "1"}};
         c.step = step;
         c.weights.resize(state_.weights().count());
