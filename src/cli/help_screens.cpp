@@ -140,7 +140,7 @@ const std::map<std::string, HelpScreen> screens = {
       .required = {{"data"}}}},
     {"comm-test",
      {.usage = "[--steps N] [--bytes SIZES] [options]",
-      .does = "Checks sums over ranks, and measures them.",
+      .does = "Checks all-reduces, and measures them.",
       .often = {{"steps", "small sums that all ranks check (default 100)"},
                 {"bytes", "measure: one size, or a range, as in 1K..1G"},
                 {"iterations", ""},

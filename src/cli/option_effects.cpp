@@ -60,7 +60,7 @@ void check_chip(const TrainOptions& o) {
 
 void check_together(const TrainOptions& o) {
     if (o.resume.newest && o.output.empty())
-        fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
+        fail(Exit::usage, "--resume auto needs --output: the run folder to continue");
     check_chip(o);
     if (o.random_windows() && o.setup.augment.pad > 0)
         fail(Exit::usage, "--random-resized-crop and --crop-pad both crop; --crop-pad 0 switches a recipe's off");
@@ -119,7 +119,7 @@ void check_effects(ParsedOptions& parsed) {
         {"eval-every", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
-        {"overwrite", !o.resume.newest, "with --resume auto, which goes on with the run that is there", {"resume"}},
+        {"overwrite", !o.resume.newest, "with --resume auto, which continues the run that is there", {"resume"}},
         {"stream-block-mib",
          o.placement.placement == Placement::automatic || o.placement.placement == Placement::stream,
          "without --data-placement stream",

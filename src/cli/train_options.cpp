@@ -135,7 +135,7 @@ void add_rates(OptionTable& t, TrainOptions& o) {
     t.parsed(
         "lr", o.lr, "auto", parse_rate, "RATE",
         "learning rate; 0.1@256: that of a global batch of 256, in proportion to the run's; auto: by optimizer and "
-        "batch, and a run that goes on keeps its rate");
+        "batch, and a resumed run keeps its rate");
     t.choice("lr-unit", o.lr_per_kilostep, "step",
              Choices<bool>{{"step", false},
                            {"kilostep", true,
@@ -181,7 +181,7 @@ void add_rule(OptionTable& t, TrainOptions& o) {
     t.choice("loss", o.model.sum_loss, "mean", Choices<bool>{{"mean", false}, {"sum", true}}, "KIND",
              "loss of a batch that gradients belong to: {}");
     t.whole("look-ahead", s.look_ahead, 0, {0, 1'000'000}, "N",
-            "every N steps move slow weights towards the weights, and go on from there; 0: never");
+            "every N steps move slow weights towards the weights, and continue from there; 0: never");
     t.number("look-ahead-decay", s.look_ahead_decay, 0.95, {0, 1}, "D",
              "the slow weights keep D^N * (steps done / all steps)^3 of themselves");
 }
@@ -190,7 +190,7 @@ void add_augmentation(OptionTable& t, TrainOptions& o) {
     Augment& a = o.setup.augment;
     t.group("augmentation");
     t.parsed("image-size", o.image_size, "", parse_image_side, "SIDE",
-             "the model sees squares of so many pixels, cut out of resized images (default: images as they are); by "
+             "the model sees squares of this many pixels, cut out of resized images (default: images as they are); by "
              "epoch as in 160:0,192:10,224:20; bench also makes images up, as in 32x32x3");
     t.whole("resize", o.setup.preprocessing.short_side, 0, {0, 8192}, "SIDE",
             "resize images to this short side and take the centre, where no window is drawn (default: 8/7 of "

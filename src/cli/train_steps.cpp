@@ -186,7 +186,7 @@ void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainin
     comm.together([&] {
         programs.build();
         if (o.resume.newest || !o.resume.file.empty())
-            backend.set_aside(copy, "the checkpoint to go on from", Taker::each_rank);
+            backend.set_aside(copy, "the checkpoint to resume from", Taker::each_rank);
         // One may still be written while the next is taken.
         if (comm.root()) backend.set_aside(2 * copy, "copying the training's state for checkpoints", Taker::this_rank);
     });

@@ -117,7 +117,7 @@ void ConversionFolder::join(const std::string& mark) {
     if (!may_be_there(own_->held(), mark))
         fail(Exit::io, path_ +
                            ": this rank finds another folder there than rank 0; choose a --to that is the same "
-                           "folder on all hosts, and in which nobody else may rename");
+                           "folder on all hosts, and in which only you may rename");
     shards_ = own_->subfolder(shards_folder);
     records_ = own_->subfolder(records_folder);
 }

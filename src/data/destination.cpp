@@ -137,7 +137,7 @@ fs::path destination_of(const std::string& dir) {
     fs::path destination = fs::path(dir).lexically_normal();
     if (!destination.has_filename()) destination = destination.parent_path();  // "data/" means "data"
     if (destination.empty() || destination.filename() == "." || destination.filename() == "..")
-        fail(Exit::usage, "'" + dir + "' cannot be replaced by a data set; give --to a folder of its own");
+        fail(Exit::usage, "'" + dir + "' cannot be replaced by a data set; give --to another folder");
     return destination;
 }
 

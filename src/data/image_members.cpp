@@ -135,7 +135,7 @@ private:
                 parents.insert(parent_of(member.name));
             } else if (is_label_name(member.name)) {
                 fail(Exit::bad_input, place(archive) + ": holds labels (" + member.name +
-                                          "), which are read only in archives of their own; unpack the outer one");
+                                          "), which are not read in an archive inside another; unpack the outer one");
             } else {
                 skip_no_image(member);
             }

@@ -158,8 +158,8 @@ const PickleNode* entry(const Nodes& nodes, const PickleNode& dict, std::string_
 }
 
 /// Returns the dict of tensors.
-const PickleNode& state_dict(const Nodes& nodes, const PickleNode& top, const std::string& where,
-                             const std::string& key) {
+const PickleNode& state_dict(const Nodes& nodes, uint32_t root, const std::string& where, const std::string& key) {
+    const PickleNode& top = nodes[root];
     if (top.kind != PickleNode::dict) fail(Exit::bad_input, where + ": holds no dict; " + otherwise);
     const auto dict_at = [&](std::string_view name) {
         const PickleNode* found = entry(nodes, top, name);
@@ -183,7 +183,7 @@ const PickleNode& state_dict(const Nodes& nodes, const PickleNode& top, const st
 TorchPickle named_tensors(TorchMachine& machine, const Nodes& nodes, uint32_t top, const std::string& where,
                           const std::string& key) {
     TorchPickle result{.storages = {}, .tensors = {}, .bytes = machine.end()};
-    const PickleNode& dict = state_dict(nodes, nodes[top], where, key);
+    const PickleNode& dict = state_dict(nodes, top, where, key);
     std::set<std::string_view> names;
     for (size_t i = 0; i < dict.items.size(); i += 2) {
         const PickleNode &name = nodes[dict.items[i]], &value = nodes[dict.items[i + 1]];

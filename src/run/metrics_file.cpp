@@ -79,7 +79,7 @@ void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, 
     if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.element != wanted ||
         (text && extent.element_bytes > longest_text) || extent.stored_bytes / extent.element_bytes < rows.size())
         fail(Exit::bad_input,
-             path + ": /" + name + " does not fit its table; move the file away to go on without its rows");
+             path + ": /" + name + " does not fit its table; move the file away to continue without its rows");
     if (text) {
         const size_t width = extent.element_bytes;
         std::string padded(rows.size() * width, '\0');
@@ -115,7 +115,7 @@ template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const s
 /// Reads the text attributes of /run.
 void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::string& path) {
     constexpr int most = 4096;  // Convoy writes less than a hundred
-    const std::string advice = "move the file away to go on without its rows";
+    const std::string advice = "move the file away to continue without its rows";
     if (!h5::has(file, "run")) fail(Exit::bad_input, path + ": has no group /run; " + advice);
     const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
     const int count = run.valid() ? H5Aget_num_attrs(run) : -1;

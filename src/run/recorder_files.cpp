@@ -17,7 +17,7 @@ std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     std::vector<std::string> later;
     if (place.goes_on) later = set_aside_after(files(), resume->checkpoint.step);
     for (const std::string& path : later)
-        observer_.warning("a checkpoint later than the one to go on from is now " + path);
+        observer_.warning("a checkpoint later than the one to resume from is now " + path);
     const std::string failure = renew_best_model(files(), *resume, !later.empty(), state_, identity);
     if (!failure.empty()) observer_.warning("no model-best.h5 until a better evaluation: " + failure);
     resumed_from_ = resume->path;

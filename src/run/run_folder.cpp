@@ -174,7 +174,7 @@ namespace {
 [[noreturn]] void fail_as_inaccessible(const std::vector<std::string>& paths, size_t i, const Inaccessible& reason) {
     const bool others = i + 1 < paths.size();
     throw Inaccessible(reason.what() +
-                       (others ? "; or go on from an older checkpoint: --resume " + shell_word(paths[i + 1])
+                       (others ? "; or resume from an older checkpoint: --resume " + shell_word(paths[i + 1])
                                : "; no older checkpoint is left"s));
 }
 
@@ -214,7 +214,7 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const RunFil
         for (const std::string& model : {place.folder + "/model.h5", best_model_path(place.folder)})
             if (is_there(model))
                 fail(Exit::bad_input, model +
-                                          ": is there, but no checkpoint to go on from: put the folder checkpoints "
+                                          ": is there, but no checkpoint to resume from: put the folder checkpoints "
                                           "back (--keep 0 and --checkpoint-every none leave none), or start from "
                                           "the beginning in another --output");
     if (resume && resume->checkpoint.step > total_steps)

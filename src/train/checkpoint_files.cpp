@@ -75,7 +75,7 @@ std::vector<std::string> set_aside_after(const RunFiles& files, int64_t step) {
         for (int n = 2; folder->has(aside); ++n) aside = name + ".old-" + std::to_string(n);
         if (const std::error_code error = folder->rename(name, aside))
             fail(Exit::io, folder->shown(name) +
-                               ": is later than the checkpoint to go on from, and cannot be renamed: " +
+                               ": is later than the checkpoint to resume from, and cannot be renamed: " +
                                reason_and_advice(error.value(), "check the folder and its permissions"));
         moved.push_back(folder->shown(aside));
     }

@@ -59,7 +59,7 @@ void Trainer::restore(Checkpoint from) {
     averaged_step_ = -1;
     clock_.set_saved(now_.step, now_.evaluation_due);
     programs_.upload_rates(now_.rate_factor);
-    require(now_.step <= programs_.total_steps(), "a run ends after the checkpoint it goes on from");
+    require(now_.step <= programs_.total_steps(), "a run ends after the checkpoint that it resumes from");
 }
 
 void Trainer::run(TrainListener& listener) {

@@ -212,7 +212,7 @@ TEST_F(CudaAgreement, RankZeroSaysWhatOnlyAnotherRankChoosesAnew) {
     gpu.agree({graph_, 2, true, flow_});
     gpu.agree({graph_, 1, true, flow_});
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(count(said, "for Another GPU, cuDNN " + Cudnn::version() + " they are chosen anew"), comm.root() ? 1 : 0)
+    EXPECT_EQ(count(said, "for Another GPU, cuDNN " + Cudnn::version() + " they are chosen again"), comm.root() ? 1 : 0)
         << said;
 }
 
@@ -229,7 +229,7 @@ TEST_F(CudaAgreement, AnEngineOfTheCheckpointThatIsGoneIsChosenAnew) {
     gpu->take_choices(text_of(gone));
     testing::internal::CaptureStderr();
     const auto ways = gpu->decide(outline);
-    EXPECT_NE(testing::internal::GetCapturedStderr().find("are chosen anew"), std::string::npos);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("are chosen again"), std::string::npos);
     EXPECT_FALSE(dynamic_cast<const GpuWays&>(*ways).plans().empty());
     for (const PlanSpec& s : dynamic_cast<const GpuWays&>(*ways).plans())
         EXPECT_NE(parse_device_choices(gpu->choices()).begin()->second.at(s.key()).engine, "gone");

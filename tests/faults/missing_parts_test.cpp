@@ -36,7 +36,8 @@ TEST_F(MissingParts, ALinkToCheckpointsThatLeadsNowhereIsNamed) {
     EXPECT_EQ(read_file(output_ + "/model.h5"), model);
     fs::remove(output_ + "/checkpoints");
     for (const char* more : {" --dry-run", ""})
-        EXPECT_EQ("", refusal(convoy_alone(resume(more)), Exit::bad_input, {"model.h5", "no checkpoint to go on from"}))
+        EXPECT_EQ("",
+                  refusal(convoy_alone(resume(more)), Exit::bad_input, {"model.h5", "no checkpoint to resume from"}))
             << more;
     EXPECT_EQ(read_file(output_ + "/model.h5"), model);
     record_fault("the folder of checkpoints is gone, or a link to a file system that is not mounted",

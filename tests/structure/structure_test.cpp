@@ -140,16 +140,18 @@ TEST_F(Structure, SuitesOfOtherNamesAreFound) {
 TEST_F(Structure, CommentsThatAreNotInPlainWordsAreFound) {
     const std::string plain =
         "// Returns the sum\n// of a row.\nint f();  ///< [rows]\n// A blank line ends a comment.\n\n"
-        "const char* s = \"goes on\";\n";
+        "const char* s = \"What it has\";\n";
     EXPECT_EQ(offenders_among({{"src/a.cpp", plain}}, "plain_words"), "");
     const std::string cpp =
         "// Of a row.\nint n;  /"
         "/ the run\n/"
         "/ continues\n/"
         "// The run goes\n/"
-        "// on anew.\n";
+        "// on anew.\n"
+        "const char *a = \"the run\", *b = \"goes on\";\n";
     EXPECT_EQ(offenders_among({{"src/a.cpp", cpp}, {"jobs/a.sh", "#!/bin/sh\n# What it does.\n"}}, "plain_words"),
-              "jobs 1: jobs/a.sh:2: What\nsrc 3: src/a.cpp:1: Of, src/a.cpp:3: goes on, src/a.cpp:3: anew\n");
+              "jobs 1: jobs/a.sh:2: What\nsrc 4: src/a.cpp:1: Of, src/a.cpp:3: goes on, src/a.cpp:3: anew, "
+              "src/a.cpp:7: goes on\n");
 }
 
 TEST_F(Structure, AnExemptionThatIsNotNeededIsFound) {

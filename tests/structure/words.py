@@ -1,5 +1,5 @@
-"""Plain words in comments: openings that leave out what a comment is about, and phrases for which the
-field has a word of its own."""
+"""Plain words in comments and in what the program prints: openings that leave out what a comment is
+about, and phrases for which the field has a word of its own."""
 
 import os
 import re
@@ -32,8 +32,16 @@ def comments(text, mark):
         yield first, " ".join(block)
 
 
+def literals(text):
+    """(number of its line, text) of each string literal of C++."""
+    for number, line in enumerate(text.split("\n"), 1):
+        for found in re.finditer(r'"((?:[^"\\]|\\.)*)"', line.split("// ")[0]):
+            yield number, found[1]
+
+
 def of_file(path):
-    """(line, words) of each comment that opens so, and of each phrase."""
+    """(line, words) of each comment that opens so, and of each phrase in comments and, in src/, in
+    string literals."""
     mark = r"//[/!]?<?" if path.endswith((".cpp", ".h", ".cu", ".cuh")) else r"#(?!!)"
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -41,6 +49,9 @@ def of_file(path):
         if opening := OPENINGS.match(comment):
             yield line, opening[0]
         for phrase in PHRASES.finditer(comment):
+            yield line, phrase[0]
+    for line, literal in literals(text) if path.startswith("src/") and path.endswith((".cpp", ".h")) else ():
+        for phrase in PHRASES.finditer(literal):
             yield line, phrase[0]
 
 

@@ -59,7 +59,7 @@ void CudaBackend::take_choices(const std::string& text) {
         plans_.take(mine->second, false);
     else if (!agreed_.empty())
         note("the plans of the checkpoint are of " + agreed_.begin()->first + "; for " + facts_.kind +
-             " they are chosen anew, so that results agree with those before within rounding");
+             " they are chosen again, so that results agree with those before within rounding");
 }
 
 void CudaBackend::agree(const Outline& outline) {

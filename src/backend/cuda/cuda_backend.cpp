@@ -121,7 +121,7 @@ std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     for (const std::string& text : plans_.notes()) note(text);
     if (plans_.unmet() > 0)
         note(
-            "cuDNN cannot build some plans of the checkpoint here: they are chosen anew, so that results agree with "
+            "cuDNN cannot build some plans of the checkpoint here: they are chosen again, so that results agree with "
             "those before within rounding");
     return ways;
 }
