@@ -119,8 +119,10 @@ INSTANTIATE_TEST_SUITE_P(All, DefaultsOnCifar,
                          });
 
 TEST_P(DefaultsOnCifar, LearnTheSample) {
-    ASSERT_EQ(
-        "", failure(launch(2, train("input/cifar10-sample", GetParam(), "--epochs 2 --checkpoint-every none"), 1200)));
+    // After two epochs resnet50 has 15 to 17 %, depending on the algorithms that were the fastest.
+    const std::string epochs = GetParam() == std::string("resnet50") ? "3" : "2";
+    const std::string options = "--checkpoint-every none --epochs " + epochs;
+    ASSERT_EQ("", failure(launch(2, train("input/cifar10-sample", GetParam(), options), 1200)));
     expect_learning(10, 0.16);
 }
 

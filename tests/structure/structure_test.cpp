@@ -151,7 +151,7 @@ TEST_F(Structure, CommentsThatAreNotInPlainWordsAreFound) {
         "const char *a = \"the run\", *b = \"goes on\";\n";
     EXPECT_EQ(offenders_among({{"src/a.cpp", cpp}, {"jobs/a.sh", "#!/bin/sh\n# What it does.\n"}}, "plain_words"),
               "jobs 1: jobs/a.sh:2: What\nsrc 4: src/a.cpp:1: Of, src/a.cpp:3: goes on, src/a.cpp:3: anew, "
-              "src/a.cpp:7: goes on\n");
+              "src/a.cpp:6: goes on\n");
 }
 
 TEST_F(Structure, AnExemptionThatIsNotNeededIsFound) {
