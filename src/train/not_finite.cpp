@@ -52,7 +52,7 @@ std::string output_not_finite(Comm& comm, Backend& backend, TrainingPrograms& pr
     const std::vector<std::string> all = comm.gather_all(found);
     const std::vector<double> places = comm.gather_all(std::vector<double>{double(first)});
     const size_t rank = size_t(std::min_element(places.begin(), places.end()) - places.begin());
-    if (all[rank].empty()) return "no operation of a rank shows it, so it comes from the sum over ranks";
+    if (all[rank].empty()) return "no operation on any rank produced it, so it arose in the all-reduce";
     return "not finite first: the output of " + all[rank] + (comm.size() > 1 ? " on rank " + std::to_string(rank) : "");
 }
 
