@@ -41,6 +41,10 @@ int64_t span_of(const StoredTensor& t) {
 StoredTensors stored_tensors(const InputBytes& file, const std::string& key) {
     std::array<uint8_t, 4> head{};
     file.read(0, std::min<int64_t>(file.size(), head.size()), head.data());
+    if (head == std::array<uint8_t, 4>{0x89, 'H', 'D', 'F'})
+        fail(Exit::bad_input, file.path() +
+                                  ": is an HDF5 file; a model file of Convoy needs no import, other files must be "
+                                  "safetensors or of torch.save()");
     if (head == std::array<uint8_t, 4>{'P', 'K', 3, 4}) return torch_zip_tensors(file, key);
     if (head[0] == 0x80 && head[1] == 2) return old_torch_tensors(file, key);
     if (!key.empty()) fail(Exit::usage, "--key " + key + " is for files of torch.save(); leave it out");

@@ -157,6 +157,7 @@ TEST_F(Import, MistakesAreOneLine) {
                       whole = from + " --model mnist-linear --to " + to;
     const std::vector<std::tuple<std::string, Exit, std::vector<std::string>>> cases = {
         {from, Exit::usage, {"--to"}},
+        {"import --from input/cifar10-sample/test-00000-of-00001.h5 --to " + to, Exit::bad_input, {"is an HDF5 file"}},
         {from + " --to x.pth", Exit::usage, {"NAME.h5"}},
         {from + " --to " + to, Exit::usage, {"mnist-linear.pth", "--model", "resnet50"}},
         {from + " --to " + to + " --model resnet5", Exit::usage, {"resnet50"}},
