@@ -97,6 +97,13 @@ __global__ void statistics_of_conv(const float* sum, const float* squares, int64
     if (c < statistics.stored) statistics(c, double(rows), double(sum[c]), double(squares[c]));
 }
 
+__global__ void running_as_statistics(Statistics s) {
+    const int c = int(global_index());
+    if (c >= s.stored) return;
+    s.mean[c] = c < s.channels ? s.running_mean[c] : 0.0f;
+    s.invstd[c] = c < s.channels ? float(1 / sqrt(double(s.running_var[c]) + double(s.epsilon))) : 0.0f;
+}
+
 template <class T>
 __global__ void statistics_for_reader(const float* sum, const float* squares, int64_t rows, Statistics statistics,
                                       const float* scale, const float* bias, T* to_scale, T* to_bias) {
@@ -241,6 +248,13 @@ void batch_norm_statistics(const BatchNormArgs& n, const float* sum, const float
 void batch_norm_inference(const BatchNormArgs& n, cudaStream_t stream) {
     check(n);
     launch_normalise(n, true, stream);
+}
+
+void batch_norm_fixed(const BatchNormArgs& n, cudaStream_t stream) {
+    check(n);
+    if (n.x.shape.pixels() == 0) return;
+    launch(running_as_statistics, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, statistics_of(n));
+    launch_normalise(n, false, stream);
 }
 
 void batch_norm_sums(const BatchNormArgs& n, double* sums, void* workspace, cudaStream_t stream) {

@@ -100,7 +100,7 @@ struct WriteGradients {
         sums[c] = total[0];
         sums[channels + c] = total[1];
         if (c == 0) sums[2 * channels] = double(rows);
-        dbias[c] = float(total[0]);
+        if (dbias) dbias[c] = float(total[0]);
         // without rows, invstd was never written
         if (dscale) dscale[c] = rows > 0 ? float(total[1] * double(invstd[c])) : 0.0f;
     }
@@ -113,6 +113,14 @@ __global__ void sums_of_gradients(WriteGradients of) {
     of.sums[c] = double(of.dbias[c]);
     of.sums[of.channels + c] = double(of.dscale[c]) / double(of.invstd[c]);
     if (c == 0) of.sums[2 * of.channels] = double(of.rows);
+}
+
+/// Writes the sums of a norm whose statistics do not depend on the batch: they add nothing to dx.
+__global__ void sums_of_constants(double* sums, int channels) {
+    const int c = int(global_index());
+    if (c >= channels) return;
+    sums[c] = sums[channels + c] = 0;
+    if (c == 0) sums[2 * channels] = 1;
 }
 
 /// The residual's gradient; stored is 0 without a residual.
@@ -255,6 +263,14 @@ void batch_norm_backward(const BatchNormArgs& n, const BatchNormGradients& g, vo
     double* sums = sums_in(workspace, n.x.shape);
     batch_norm_gradient_sums(n, g, sums, workspace, stream);
     batch_norm_gradient_apply(n, g, sums, stream);
+}
+
+void batch_norm_fixed_backward(const BatchNormArgs& n, const BatchNormGradients& g, void* workspace,
+                               cudaStream_t stream) {
+    check(n);
+    double* sums = sums_in(workspace, n.x.shape);
+    launch(sums_of_constants, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, sums, n.channels);
+    launch_apply(n, g, sums, stream);
 }
 
 void batch_norm_backward_of_sums(const BatchNormArgs& n, const BatchNormGradients& g, void* workspace,

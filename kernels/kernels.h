@@ -71,7 +71,7 @@ struct BatchNormArgs {
 struct BatchNormGradients {
     Tensor dy, dx;     ///< like x; dx may be dy
     Tensor dresidual;  ///< like residual; must not be dy; may be dx only if accumulate_dx is set
-    float *dscale = nullptr, *dbias = nullptr;  ///< [channels], over this rank's rows; dscale may be null
+    float *dscale = nullptr, *dbias = nullptr;  ///< [channels], over this rank's rows; null: frozen
     bool accumulate_dx = false, accumulate_dresidual = false;
 };
 
@@ -91,6 +91,8 @@ void batch_norm_statistics(const BatchNormArgs&, const float* sum, const float* 
                            cudaStream_t);
 /// Computes y with the running statistics.
 void batch_norm_inference(const BatchNormArgs&, cudaStream_t);
+/// Does the same in training, and writes mean and invstd for backward. Two kernels.
+void batch_norm_fixed(const BatchNormArgs&, cudaStream_t);
 /// Computes all gradients. Reads x, mean and invstd. ReLU's mask comes from y if there is a
 /// residual; otherwise the input of the activation is recomputed. If dresidual is the masked dy, it
 /// is written first, and dx is computed from it instead of from dy and y. GELU overwrites dy with
@@ -98,6 +100,8 @@ void batch_norm_inference(const BatchNormArgs&, cudaStream_t);
 void batch_norm_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
 /// Computes only dx; dy is already masked, dscale and dbias are already written. Two kernels.
 void batch_norm_backward_of_sums(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
+/// Computes dx and dresidual after batch_norm_fixed(): the statistics are constants. Two kernels.
+void batch_norm_fixed_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
 
 // The same in halves, for statistics over all ranks. Between the halves the caller must all-reduce
 // `sums` [2 * channels + 1]. Its last element counts rows. A rank may have no rows.

@@ -209,7 +209,7 @@ PEER   ?= tests/peers/torch_step.py
 test-interchange: deps ## models compute the same in PyTorch and onnxruntime, from and to them; PEER_PYTHON=
 	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers timm onnx onnxruntime)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@for script in torch import onnx; do \
+	@for script in torch import onnx fine_tuning; do \
 	  echo "tests/interchange/$${script}_test.py"; \
 	  BUILD='$(BUILD)' $(or $(PEER_PYTHON),.deps/peers/bin/python) -B tests/interchange/$${script}_test.py -v || exit 1; \
 	done

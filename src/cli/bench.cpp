@@ -72,6 +72,8 @@ OptionsOf command(BenchOptions& b) {
             .batch_size = 0,
             .more = [&](OptionTable& t) { add_options(t, b); },
             .without = {"resume",
+                        "init-from",
+                        "init-skip",
                         "checkpoint-every",
                         "keep",
                         "time-limit",
@@ -134,8 +136,9 @@ Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
         setup = setup_of(o, info, comm.size(), std::nullopt);
         record_rates(setup.schedule, parsed.resolved);
         set_length(setup, info, b.steps);
-        graph = with_precision(fuse(build_model(model_of(o, info))), o.backend.precision,
-                               backend->facts().channel_multiple);
+        const Graph plain = o.tuning.frozen(build_model(model_of(o, info)));
+        setup.rate_factors = factors_by_name(o.tuning.rate_factors, plain);
+        graph = with_precision(fuse(plain), o.backend.precision, backend->facts().channel_multiple);
         check_effects_on_model(parsed, graph);
     });
     const Placed where = place(comm, *backend, o.placement, {info.image_bytes()});

@@ -11,7 +11,7 @@ namespace convoy {
 
 /// Texts about choices that Convoy made itself; empty if the options decide.
 struct PlanNotes {
-    std::string rate{}, stem{};
+    std::string rate{}, stem{}, weights{}, trained{};
 };
 
 class Console final : public RunObserver {

@@ -120,6 +120,8 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     note("model",
          formatted("%s: %s parameters, %.3f GFLOP per image forward (multiply-adds count two)%s", graph.model.c_str(),
                    grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9, notes.stem.c_str()));
+    if (!notes.weights.empty()) note("weights", notes.weights);
+    if (!notes.trained.empty()) note("trained", notes.trained);
     size_t bytes = 0;
     for (size_t count : programs.state().counts()) bytes += count * sizeof(float);
     note(

@@ -106,7 +106,9 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"print-freq", "is --log-interval here"},
     {"model-file", "belongs to 'convoy classify', 'convoy evaluate' and 'convoy export'"},
     {"evaluate", "is a command here: convoy evaluate -h"},
-    {"pretrained", "starts of trained models are not here; --resume continues from a checkpoint"},
+    {"pretrained", "is --init-from FILE here, with weights that are on this machine"},
+    {"finetune", "is --init-from FILE here"},
+    {"initial-checkpoint", "is --init-from FILE here"},
 };
 
 /// Whether every option that `hint` names is one of the command's.

@@ -88,7 +88,7 @@ void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
 
 /// Collective: opens the run folder, and moves the trainer to the step where the run begins or
 /// resumes.
-void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal) {
+void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal, InitialWeights initial) {
     std::optional<Checkpoint> from;
     comm.together([&] {
         if (comm.root()) from = recorder.open_folder(trainer.programs().total_steps());
@@ -101,7 +101,8 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
     if (comm.max(int64_t(from.has_value())) > 0)
         trainer.restore(from ? std::move(*from) : Checkpoint());
     else
-        trainer.programs().initialise();
+        trainer.programs().initialise(initial.values);
+    initial = {};
     comm.together([&] {
         if (comm.root()) recorder.open_metrics(trainer);
     });
@@ -212,7 +213,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     watchdog.report_to(place.folder + "/stalled");
     Recorder recorder(comm, *backend, programs.state(), console,
                       describe_run(parsed, args, d, train_data.info(), programs, *backend, place, comm.size()));
-    begin_run(comm, *trainer, recorder, terminal);
+    begin_run(comm, *trainer, recorder, terminal, std::move(d.initial));
     watchdog.hold_reports();
 
     // 6. Training

@@ -229,6 +229,7 @@ OptionTable table_of(TrainOptions& o, const OptionsOf& command) {
     add_rates(t, o);
     add_rule(t, o);
     add_augmentation(t, o);
+    add_fine_tuning(t, o.tuning);
     if (command.more) {
         t.group(command.command);
         command.more(t);
@@ -297,6 +298,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     table.read(values);
     derive_fields(o);
     check_together(o);
+    check_fine_tuning(o.tuning);
     if (command.needs_data && o.image_size.images.h > 0)
         fail(Exit::usage, "--image-size " + values["image-size"].as<std::string>() +
                               ": write the side of a square in pixels; only bench makes images up");

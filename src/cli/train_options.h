@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "cli/choices.h"
+#include "cli/fine_tuning.h"
 #include "cli/option_table.h"
 #include "cli/option_values.h"
 #include "cli/progress_lines.h"
@@ -39,6 +40,7 @@ struct TrainOptions {
     BackendOptions backend;
     ModelOptions model;  ///< without size and classes, which are those of the images
     TrainSetup setup;    ///< without what setup_of() resolves; preprocessing.short_side is --resize
+    FineTuning tuning;
     PlacementWish placement;
     RunDescription run;  ///< without the folder, and what describes the run
 

@@ -52,14 +52,44 @@ void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     if (block > 0) wish = {Placement::stream, wish.stream_block > 0 ? wish.stream_block : block, wish.here};
 }
 
-/// A resumed run keeps the rates that it recorded, unless others are given. Collective.
-void keep_recorded_rates(Comm& comm, ParsedOptions& parsed) {
-    const RunPlace run = place_of(comm, parsed.options);
+/// Returns the options that the run recorded which this one continues; empty if there is none.
+/// Collective.
+std::string recorded_configuration(Comm& comm, const TrainOptions& o) {
+    const RunPlace run = place_of(comm, o);
     std::string recorded;
     comm.together([&] {
-        if (comm.root() && !parsed.options.lr) recorded = configuration_to_go_on_with(run);
+        if (comm.root()) recorded = configuration_to_go_on_with(run);
     });
-    take_recorded_rates(comm.broadcast(recorded), parsed);
+    return comm.broadcast(recorded);
+}
+
+/// Returns numbers as --mean takes them; they read back as the same floats.
+std::string list_text(const std::vector<float>& numbers) {
+    std::string text;
+    for (const float number : numbers) text += (text.empty() ? "" : ",") + formatted("%.9g", double(number));
+    return text;
+}
+
+/// Reads --init-from on rank 0, unless the run continues from a checkpoint that `recorded` is of.
+/// Mean and deviation are then those that the weights were trained with, unless the options give
+/// others. Collective.
+void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& recorded, Description& d) {
+    TrainOptions& o = parsed.options;
+    if (o.tuning.from.empty()) return;
+    comm.together([&] {
+        if (comm.root() && recorded.empty()) d.initial = read_initial_weights(o.tuning, d.model);
+    });
+    d.notes.weights = comm.broadcast(d.initial.summary);
+    const auto take = [&](const char* option, NumberList& to, const std::vector<float>& trained) {
+        const std::string text = comm.broadcast(recorded.empty() ? list_text(trained) : config_value(recorded, option));
+        NumberList numbers = parse_numbers(option, text);
+        if (!to.values.empty() || numbers.values.size() != size_t(d.model.c)) return;
+        to = std::move(numbers);
+        set_config_value(parsed.resolved, option, text);
+    };
+    take("mean", o.mean, d.initial.preprocessing.mean);
+    take("stddev", o.stddev, d.initial.preprocessing.stddev);
+    d.setup.preprocessing = preprocessing_of(o, d.train->info());
 }
 
 /// Returns which stem a resnet got by image size, and how its work compares with the other's; empty
@@ -82,6 +112,9 @@ PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) 
     PlanNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
     notes.stem = stem_note(o, d.model);
+    if (!o.tuning.freeze.empty())
+        notes.trained = formatted("%s parameters; the other %s are frozen", grouped(d.graph.gradient_count()).c_str(),
+                                  grouped(d.graph.trained_count() - d.graph.gradient_count()).c_str());
     return notes;
 }
 
@@ -100,7 +133,7 @@ size_t planned_bytes(const TrainOptions& o, const TrainingPrograms& t, int64_t r
 
 std::vector<std::string> paths_of(const ParsedOptions& parsed) {
     std::vector<std::string> paths;
-    for (const char* option : {"data", "output", "log-dir", "resume", "config", "cluster", "timeline"})
+    for (const char* option : {"data", "output", "log-dir", "resume", "init-from", "config", "cluster", "timeline"})
         if (const auto given = parsed.given.find(option); given != parsed.given.end())
             paths.push_back(given->second.value);
     return paths;
@@ -108,7 +141,7 @@ std::vector<std::string> paths_of(const ParsedOptions& parsed) {
 
 void print_paths_of_recipe(Terminal& terminal, const ParsedOptions& parsed) {
     if (!parsed.note.empty()) terminal.line("options   " + parsed.note);
-    for (const char* option : {"data", "cluster"}) {
+    for (const char* option : {"data", "init-from", "cluster"}) {
         const auto given = parsed.given.find(option);
         if (given == parsed.given.end() || given->second.file.empty()) continue;
         const auto& [file, value, standard] = given->second;
@@ -126,7 +159,8 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
                               std::optional<Clock::time_point> deadline) {
     const TrainOptions& o = parsed.options;
     Description d;
-    keep_recorded_rates(comm, parsed);
+    const std::string recorded = recorded_configuration(comm, o);
+    take_recorded_rates(recorded, parsed);
     PlacementWish wish = o.placement;
     size_t test_bytes = 0;
     comm.together([&] {
@@ -139,14 +173,17 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
         const auto build = [&](const ModelOptions& model) {
-            return with_precision(fuse(build_model(model)), o.backend.precision, backend.facts().channel_multiple);
+            return with_precision(fuse(o.tuning.frozen(build_model(model))), o.backend.precision,
+                                  backend.facts().channel_multiple);
         };
         d.graph = build(d.model);
+        d.setup.rate_factors = factors_by_name(o.tuning.rate_factors, d.graph);
         d.earlier = earlier_graphs(o, data, d.graph, build);
         check_effects_on_model(parsed, d.graph);
         d.notes = notes_on(o, d, data.images);
         record_rates(d.setup.schedule, parsed.resolved);
     });
+    start_from_weights(comm, parsed, recorded, d);
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
     go_on_streaming(comm, o, wish);
     d.placed = place(comm, backend, wish, {d.train->info().image_bytes(), test_bytes});
@@ -226,6 +263,10 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
                                                           stream_block_bytes(placed.stream_block, data.image_bytes())));
     if (s.logical_ranks > 0) identity.emplace_back("virtual ranks", number(s.logical_ranks));
     if (o.setup.look_ahead > 0) identity.emplace_back("look-ahead", "on");
+    if (!o.tuning.freeze.empty())
+        identity.emplace_back(
+            "frozen parameters (--freeze)",
+            joined(o.tuning.freeze, ",") + (o.tuning.freeze_batchnorm ? ", and their statistics" : ""));
     return identity;
 }
 

@@ -30,6 +30,7 @@ struct Description {
     std::vector<EarlierGraph> earlier;
     Placed placed;  ///< of both splits together
     PlanNotes notes;
+    InitialWeights initial;  ///< values on rank 0 only; none if the run continues from a checkpoint
 
     void close_files() {
         train.reset();

@@ -12,6 +12,12 @@ size_t Graph::trained_count() const {
     return n;
 }
 
+size_t Graph::gradient_count() const {
+    size_t n = 0;
+    for (const Param& p : params) n += p.has_gradient() ? p.shape.count() : 0;
+    return n;
+}
+
 double Graph::flops_per_image() const {
     double flops = 0;
     for (const Op& op : ops) {

@@ -67,6 +67,9 @@ struct BatchNorm {  // y = act(normalise(x) + residual)
     float epsilon, momentum;  ///< `momentum`: weight of a new batch in the running statistics
     ValueId residual = none;  ///< may have fewer channels than y: the missing ones count as zero
     Activation act = Activation::identity;
+    /// true: training, too, normalises with the running statistics, and leaves them as they are.
+    /// Scale and bias must be frozen.
+    bool fixed = false;
 };
 struct Relu {
     ValueId x, y;
@@ -122,6 +125,8 @@ struct Graph {
     /// Returns the number of elements of all parameters, including frozen ones, without running
     /// statistics. Papers report this count.
     size_t trained_count() const;
+    /// Returns the number of elements of the parameters that have a gradient.
+    size_t gradient_count() const;
     /// Returns the FLOPs (multiply-adds times two) of convolutions and linear layers for one image,
     /// forward only.
     double flops_per_image() const;

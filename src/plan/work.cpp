@@ -5,9 +5,11 @@ namespace {
 
 class Counter {
 public:
-    Counter(const Graph& graph, int batch, const Ways& ways) : graph_(graph), batch_(batch), ways_(ways) {}
+    Counter(const Graph& graph, int batch, const Ways& ways)
+        : graph_(graph), batch_(batch), ways_(ways), flow_(gradient_flow(graph)) {}
     void count(int op) {
         op_ = op;
+        backward_ = flow_.reaches(graph_.ops[size_t(op)]);
         std::visit(*this, graph_.ops[size_t(op)]);
     }
 
@@ -22,24 +24,29 @@ public:
     }
     void operator()(const BatchNorm& op) {
         const double residual = op.residual == none ? 0 : bytes(op.residual);
+        if (op.fixed) {
+            add("batch norm forward", bytes(op.x) + residual + bytes(op.y));
+            gradient("batch norm", (op.act == Activation::identity ? 1 : 2) * bytes(op.y) + bytes(op.x) + residual);
+            return;
+        }
         // Statistics take a separate pass: over x in forward, over x and dy in backward. A ReLU's
         // mask is read from y only once, because the residual's gradient is the second pass's
         // masked dy.
         add("batch norm forward", 2 * bytes(op.x) + residual + bytes(op.y));
         const double mask = op.act == Activation::relu && op.residual != none ? bytes(op.y) : 0;
-        add("batch norm gradient", 2 * (bytes(op.x) + bytes(op.y)) + mask + bytes(op.x) + residual);
+        gradient("batch norm", 2 * (bytes(op.x) + bytes(op.y)) + mask + bytes(op.x) + residual);
     }
     void operator()(const Relu& op) {
         add("relu forward", bytes(op.x) + bytes(op.y));
-        add("relu gradient", 2 * bytes(op.y) + bytes(op.x));
+        gradient("relu", 2 * bytes(op.y) + bytes(op.x));
     }
     void operator()(const Add& op) {
         add("add forward", bytes(op.a) + bytes(op.b) + bytes(op.y));
-        add("add gradient", bytes(op.y) + bytes(op.a) + bytes(op.b));
+        gradient("add", bytes(op.y) + bytes(op.a) + bytes(op.b));
     }
     void operator()(const SoftmaxXent& op) {
         add("loss forward", bytes(op.x));
-        add("loss gradient", 2 * bytes(op.x));
+        gradient("loss", 2 * bytes(op.x));
     }
     void operator()(const Pool& op) { moves("pool", op.x, op.y); }
     void operator()(const PadShortcut& op) { moves("shortcut", op.x, op.y); }
@@ -58,6 +65,10 @@ private:
         work[name].bytes += moved;
         return work[name];
     }
+    /// Adds to the class of an op's gradient, unless its backward has nothing to write.
+    void gradient(const std::string& name, double moved) {
+        if (backward_) add(name + " gradient", moved);
+    }
     void multiply(const std::string& name, StepPhase direction, double moved, double flops, DType type) {
         Work& w = add(name, moved);
         w.flops += flops;
@@ -66,25 +77,27 @@ private:
     }
     void moves(const std::string& name, ValueId x, ValueId y) {
         add(name + " forward", bytes(x) + bytes(y));
-        add(name + " gradient", bytes(x) + bytes(y));
+        gradient(name, bytes(x) + bytes(y));
     }
     void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops, ParamId bias) {
         const double w = double(graph_.params[size_t(weight)].shape.count()),
-                     in_type = w * double(size_of(value(x).dtype)), gradient = w * sizeof(float);
+                     in_type = w * double(size_of(value(x).dtype)), dw = w * sizeof(float);
         const DType type = value(x).dtype;
         multiply(name + " forward", StepPhase::forward, bytes(x) + in_type + bytes(y), flops, type);
+        if (!backward_) return;
         if (!graph_.params[size_t(weight)].frozen)
-            multiply(name + " weight gradient", StepPhase::weight_gradient, bytes(x) + bytes(y) + gradient, flops,
-                     type);
-        if (x != graph_.input)  // images need no gradient
+            multiply(name + " weight gradient", StepPhase::weight_gradient, bytes(x) + bytes(y) + dw, flops, type);
+        if (flow_.wanted[size_t(x)])
             multiply(name + " data gradient", StepPhase::data_gradient, bytes(y) + in_type + bytes(x), flops, type);
-        if (bias != none) add(name + " bias gradient", bytes(y));
+        if (bias != none && !graph_.params[size_t(bias)].frozen) add(name + " bias gradient", bytes(y));
     }
 
     const Graph& graph_;
     const int batch_;
     const Ways& ways_;
+    const GradientFlow flow_;
     int op_ = none;
+    bool backward_ = true;  ///< the op's backward writes something
 };
 
 /// Returns the word for an op in the names of classes.
@@ -125,7 +138,7 @@ WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const Optimiz
     for (size_t op = 0; op < graph.ops.size(); ++op) counter.count(int(op));
     const Value& input = graph.values[size_t(graph.input)];
     const double pixels = double(batch) * input.h * input.w * input.c,
-                 floats = double(graph.trained_count()) * sizeof(float);
+                 floats = double(graph.gradient_count()) * sizeof(float);
     counter.work["gather"].bytes = pixels + double(input.batched(batch).count() * size_of(input.dtype));
     counter.work["optimizer"].bytes =
         floats * (1 + 2 + 2 * optimizer.state_per_element());  // gradient read; weight and state read and written

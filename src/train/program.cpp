@@ -187,7 +187,8 @@ private:
 
     /// True if this rank runs the op. A rank without samples still takes part in collectives.
     bool runs(const Op& op) const {
-        return spec_.batch > 0 || (c_.sync_bn && spec_.training && std::holds_alternative<BatchNorm>(op));
+        const auto* norm = std::get_if<BatchNorm>(&op);
+        return spec_.batch > 0 || (c_.sync_bn && spec_.training && norm && !norm->fixed);
     }
 
     void zero_sums() {

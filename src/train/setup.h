@@ -1,6 +1,8 @@
 // The settings of a training: what the options of `convoy train` resolve to.
 #pragma once
+#include <map>
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "plan/schedule.h"
@@ -20,8 +22,9 @@ struct TrainSetup {
     /// weight_decay is the share that a step removes at the base rate, independent of the
     /// parameter's rate
     bool decoupled_decay = false;
-    double norm_shift_rate = 1;               ///< factor of the rate for batch norms' shifts
-    double filter_rate = 1, linear_rate = 1;  ///< factors of the rate for convolution and linear weights
+    double norm_shift_rate = 1;                  ///< factor of the rate for batch norms' shifts
+    double filter_rate = 1, linear_rate = 1;     ///< factors of the rate for convolution and linear weights
+    std::map<std::string, double> rate_factors;  ///< further factors, by parameter name; others have 1
     /// Muon trains convolution weights, without decay; `optimizer` trains the rest
     bool muon = false;
     double whitening_bias_epochs = 0;  ///< epochs in which a whitening convolution's bias is trained; 0: all

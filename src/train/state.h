@@ -20,6 +20,9 @@ struct NamedTensor {
     Tensor tensor;  ///< on the device
 };
 
+/// Host values by ParamId, each in the shape and layout of Graph::params; empty: none.
+using ParamValues = std::vector<std::vector<float>>;
+
 /// How the optimizer treats one parameter, in addition to its spec.
 struct ParamRule {
     float weight_decay = 0;

@@ -210,12 +210,15 @@ void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& upda
     }
 }
 
-void TrainingPrograms::initialise() {
+void TrainingPrograms::initialise(const ParamValues& given) {
     state_.initialise(graph_, backend_, setup_.seed);
     for (size_t id = 0; id < graph_.params.size(); ++id)
         if (graph_.params[id].init.kind == Init::whitening)
             set_whitening_filters(comm_, backend_, train_, setup_.preprocessing, graph_.params[id],
                                   state_.params()[id]);
+    for (size_t id = 0; id < given.size(); ++id)
+        if (!given[id].empty())
+            backend_.upload(state_.params()[id].data, given[id].data(), given[id].size() * sizeof(float));
     std::vector<char> host;
     for (const Tensor& block : {state_.weights(), state_.running()}) {
         host.resize(block.bytes());
@@ -223,6 +226,8 @@ void TrainingPrograms::initialise() {
         comm_.broadcast(host.data(), host.size());
         backend_.upload(block.data, host.data(), block.bytes());
     }
+    for (int replica = 1; replica < state_.replicas(); ++replica)
+        backend_.upload(state_.running(replica).data, host.data(), host.size());
     state_.start_look_ahead(backend_);
 }
 

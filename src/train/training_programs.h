@@ -60,8 +60,9 @@ public:
     void build();
 
     // Call the rest after build().
-    /// Draws the initial weights on rank 0 and broadcasts them.
-    void initialise();
+    /// Collective. Draws the initial weights on rank 0, or takes those that are given there, and
+    /// broadcasts them.
+    void initialise(const ParamValues& given = {});
     /// Uploads the schedules of all steps. Learning rates are multiplied by `factor`.
     void upload_rates(double factor);
     const Runnable& program_of(int64_t step) const;  ///< steps count from 0

@@ -96,6 +96,22 @@ OpCase norm_without_scale_gradient(const NormSize& s) {
     return c;
 }
 
+/// Scale and bias are frozen; `fixed`: so are the statistics.
+OpCase frozen_norm(OpCase c, bool fixed) {
+    auto& bn = std::get<BatchNorm>(c.graph.ops[0]);
+    for (const ParamId id : {bn.scale, bn.bias}) c.graph.params[size_t(id)].frozen = true;
+    bn.fixed = fixed;
+    c.name += fixed ? "_fixed" : "_frozen";
+    return c;
+}
+
+OpCase frozen_linear(OpCase c, bool bias) {
+    const auto& linear = std::get<Linear>(c.graph.ops[0]);
+    c.graph.params[size_t(bias ? linear.bias : linear.weight)].frozen = true;
+    c.name += bias ? "_frozen_bias" : "_frozen";
+    return c;
+}
+
 /// A CPU with AVX-512 runs Winograd's algorithm, whose error is about twice that of a direct sum.
 OpCase winograd(const ConvSize& s) {
     OpCase c = conv(s);
@@ -258,15 +274,22 @@ const std::vector<OpCase>& op_cases() {
          norm({"many_rows", 5, 15, 13, 3, 3, true}), norm_gelu({"1_gelu", 5, 3, 7, 1, 0, false}),
          norm_gelu({"26_gelu", 2, 5, 7, 26, 0, false}),
          norm_without_scale_gradient({"21_gelu_frozen", 5, 5, 3, 21, 0, false}), norm_of_few_pixels("one_pixel", 1),
-         norm_of_few_pixels("two_pixels", 2), norm_of_its_own_residual(), relu(5, 3, 7, 21), relu(1, 1, 1, 1),
-         gelu(5, 3, 7, 21), gelu(1, 1, 1, 1), scale(1.0f / 9), add("add", false), add("add_twice_the_same", true),
-         pool(max, 2, 9, 7, 16, 3, 2, 1), pool(max, 5, 8, 8, 21, 3, 2, 1), pool(max, 2, 7, 9, 3, 2, 2, 0),
-         pool(max, 1, 6, 4, 31, 2, 2, 0), pool(max, 5, 3, 3, 21, 3, 3, 0), pool(max, 2, 10, 7, 16, 3, 3, 0),
-         pool(average, 2, 7, 7, 21, 7, 7, 0), pool(average, 5, 9, 9, 26, 9, 9, 0), pool(average, 2, 7, 9, 3, 3, 2, 1),
-         pool(average, 1, 7, 5, 16, 2, 2, 0), shortcut(2, 5, 7, 21, 26, 1), shortcut(5, 6, 10, 16, 21, 2),
-         shortcut(1, 2, 2, 3, 3, 2), linear(1, 1, 1, 10, 10), linear(5, 5, 7, 21, 3), linear(2, 3, 3, 31, 26),
-         linear(5, 1, 1, 256, 10, false), dropout(false), dropout(true), loss(5, 10, 0), loss(1, 3, 0.1f),
-         loss(2, 1000, 0.1f), loss(5, 10, 0.2f, true), loss(5, 37, 0)});
+         frozen_norm(norm({"21_relu", 5, 5, 7, 21, 0, true}), false),
+         frozen_norm(norm({"31_residual_relu", 5, 3, 7, 31, 31, true}), false),
+         frozen_norm(norm({"21", 5, 5, 7, 21, 0, false}), true),
+         frozen_norm(norm({"3_relu", 2, 9, 5, 3, 0, true}), true),
+         frozen_norm(norm({"31_residual26_relu", 2, 5, 5, 31, 26, true}), true),
+         frozen_norm(norm_gelu({"26_gelu", 2, 5, 7, 26, 0, false}), true), norm_of_few_pixels("two_pixels", 2),
+         norm_of_its_own_residual(), relu(5, 3, 7, 21), relu(1, 1, 1, 1), gelu(5, 3, 7, 21), gelu(1, 1, 1, 1),
+         scale(1.0f / 9), add("add", false), add("add_twice_the_same", true), pool(max, 2, 9, 7, 16, 3, 2, 1),
+         pool(max, 5, 8, 8, 21, 3, 2, 1), pool(max, 2, 7, 9, 3, 2, 2, 0), pool(max, 1, 6, 4, 31, 2, 2, 0),
+         pool(max, 5, 3, 3, 21, 3, 3, 0), pool(max, 2, 10, 7, 16, 3, 3, 0), pool(average, 2, 7, 7, 21, 7, 7, 0),
+         pool(average, 5, 9, 9, 26, 9, 9, 0), pool(average, 2, 7, 9, 3, 3, 2, 1), pool(average, 1, 7, 5, 16, 2, 2, 0),
+         shortcut(2, 5, 7, 21, 26, 1), shortcut(5, 6, 10, 16, 21, 2), shortcut(1, 2, 2, 3, 3, 2),
+         linear(1, 1, 1, 10, 10), linear(5, 5, 7, 21, 3), linear(2, 3, 3, 31, 26), linear(5, 1, 1, 256, 10, false),
+         frozen_linear(linear(5, 3, 3, 21, 10), false), frozen_linear(linear(2, 1, 1, 31, 26), true), dropout(false),
+         dropout(true), loss(5, 10, 0), loss(1, 3, 0.1f), loss(2, 1000, 0.1f), loss(5, 10, 0.2f, true),
+         loss(5, 37, 0)});
     return cases;
 }
 

@@ -61,7 +61,7 @@ void Reference::run(const BatchNorm& op) {
     const Shape s = shape(op.x);
     const double rows = double(s.pixels());
     Doubles mean = params[op.mean], var = params[op.var];
-    if (setting_.training) {
+    if (setting_.training && !op.fixed) {
         std::fill(mean.begin(), mean.end(), 0);
         std::fill(var.begin(), var.end(), 0);
         each(s, [&](size_t e, int, int, int, int c) { mean[c] += values[op.x][e] / rows; });

@@ -59,6 +59,12 @@ template <class E> struct Work {
             b[i] = bias[i] - mean_[i] * a[i];
         }
     }
+    void normalise_by_running(const float* running_mean, const float* running_var, float epsilon) const {
+        for (int i = 0; i < c; ++i) {
+            a[i] = scale[i] / std::sqrt(running_var[i] + epsilon);
+            b[i] = bias[i] - running_mean[i] * a[i];
+        }
+    }
 };
 
 /// Adds moments over rows: s += d, q += d^2 with d = x - pivot. Sum is float, or double where the
@@ -145,13 +151,10 @@ void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
         const Work<E> w(op, b, threads_, small.get());
-        if (!b.training) {
+        if (!b.training || op.fixed) {
             tape.push_back(
                 {b.step(StepPhase::forward, "batch norm"), Lane::compute, [=, small = small, epsilon = op.epsilon] {
-                     for (int i = 0; i < w.c; ++i) {
-                         w.a[i] = w.scale[i] / std::sqrt(running_var[i] + epsilon);
-                         w.b[i] = w.bias[i] - running_mean[i] * w.a[i];
-                     }
+                     w.normalise_by_running(running_mean, running_var, epsilon);
                      apply(w);
                  }});
             return;
@@ -254,11 +257,17 @@ CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_
     }
 }
 
+template <class E> void apply_gradient(const Work<E>& w, const Gradients<E>& to) {
+    over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
+        apply_gradient(w, to, first, last, ThreadScratch(w.scratch, thread, w.c).row);
+    });
+}
+
 }  // namespace
 
 void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
-    // dscale is null if the scale is frozen
+    // null: frozen
     float *dscale = b.param_gradients[op.scale].as<float>(), *dbias = b.param_gradients[op.bias].as<float>();
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
@@ -273,6 +282,17 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
         if (op.residual != none) {
             g.dresidual = b.value_gradients[op.residual].as<E>();
             g.add_dresidual = b.accumulate[op.residual];
+        }
+        if (op.fixed) {  // statistics that are constants: dx = a * g
+            tape.push_back({b.step(StepPhase::gradient, "batch norm gradient"), Lane::compute,
+                            [=, small = small, epsilon = op.epsilon, mean = b.params[op.mean].as<float>(),
+                             var = b.params[op.var].as<float>()] {
+                                w.normalise_by_running(mean, var, epsilon);
+                                std::fill_n(w.k1, 2 * w.c, 0.0f);  // and k2
+                                std::fill_n(w.mean, w.c, 0.0f);
+                                apply_gradient(w, g);
+                            }});
+            return;
         }
         tape.push_back({b.step(StepPhase::gradient, "batch norm gradient"), Lane::compute,
                         [=, this, small = small, sync = options_.sync_bn] {
@@ -289,7 +309,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                                 std::fill_n(w.sums, 2 * w.c, 0.0);
                             }
                             for (int i = 0; i < w.c; ++i) {  // this rank's; the all-reduce adds the others'
-                                dbias[i] = float(w.sums[i]);
+                                if (dbias) dbias[i] = float(w.sums[i]);
                                 if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
                             }
                             w.sums[2 * w.c] = double(w.rows);
@@ -300,9 +320,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                                 w.k1[i] = float(w.sums[i] / n);
                                 w.k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
                             }
-                            over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
-                                apply_gradient(w, g, first, last, ThreadScratch(w.scratch, thread, w.c).row);
-                            });
+                            apply_gradient(w, g);
                         }});
     });
 }

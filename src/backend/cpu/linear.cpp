@@ -30,11 +30,14 @@ void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &weight = b.params[op.weight], &dy = b.value_gradients[op.y],
                  &dx = b.value_gradients[op.x];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
-    Calls calls(engine_, stream_, temporary_);
-    calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, DType::f32, true), calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
-                   calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), b.param_gradients[op.weight].data));
-    calls.onto(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"));
-    if (op.bias != none)
+    if (void* const dw = b.param_gradients[op.weight].data) {  // null: frozen
+        Calls calls(engine_, stream_, temporary_);
+        calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, DType::f32, true),
+                       calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
+                       calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), dw));
+        calls.onto(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"));
+    }
+    if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
                       b.step(StepPhase::bias_gradient, "linear bias gradient"), tape);
 

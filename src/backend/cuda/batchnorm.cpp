@@ -70,6 +70,8 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     }
     const NormWay& way = way_of(b).norm;
     StepId id = b.step(StepPhase::forward, "batch norm forward");
+    if (way.forward_by == NormWay::fixed)
+        return step(tape, id, [args](cudaStream_t s) { kernels::batch_norm_fixed(args, s); });
     if (way.forward_by == NormWay::synchronised) return forward_over_ranks(args, std::move(id), tape);
     if (way.forward_by == NormWay::plan) return forward_by_plan(op, b, tape);
     if (way.forward_by == NormWay::sums)
@@ -153,8 +155,9 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
         id = fused_with(id, "pool", way.pool_gradient);
     }
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    const auto kernels =
-        way.gradient_by == NormWay::sums ? kernels::batch_norm_backward_of_sums : kernels::batch_norm_backward;
+    const auto kernels = way.gradient_by == NormWay::sums    ? kernels::batch_norm_backward_of_sums
+                         : way.gradient_by == NormWay::fixed ? kernels::batch_norm_fixed_backward
+                                                             : kernels::batch_norm_backward;
     step(tape, id, [=, workspace = workspace_](cudaStream_t s) { kernels(args, g, workspace->at(part), s); });
 }
 

@@ -43,7 +43,7 @@ void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     const ProductWay& way = way_of(b).product;
     const CopyShape copy = copy_of(x, w.shape.n, options_.precision);
     Operand gradient{Slot::dy, dy.data};
-    if (op.bias != none)
+    if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(tape, b.step(StepPhase::bias_gradient, "linear bias gradient"), dy, b.param_gradients[op.bias]);
     const Shape& stored = way.forward->y;
     if (dy.dtype != x.dtype || dy.shape.c != stored.c) {

@@ -166,6 +166,10 @@ private:
 
     void forward(const BatchNorm& op) {
         NormWay& norm = way(at_).norm;
+        if (op.fixed && outline_.training) {
+            norm.forward_by = NormWay::fixed;
+            return;
+        }
         if (options_.synchronised && outline_.training) norm.forward_by = NormWay::synchronised;
         if (options_.synchronised || outline_.batch == 0 || !outline_.training) return;
         const float plan = time_of_plan(PlanSpec::norm, op);
@@ -232,10 +236,14 @@ private:
     void backward(const BatchNorm& op) {
         if (!wanted(op.y)) return;
         NormWay& norm = way(at_).norm;
+        if (op.fixed) {
+            norm.gradient_by = NormWay::fixed;
+            return;
+        }
         if (options_.synchronised) norm.gradient_by = NormWay::synchronised;
         if (options_.synchronised || outline_.batch == 0) return;
         // cuDNN's plan overwrites gradients, and writes all of them; our kernels can also add.
-        const bool whole = !frozen(op.scale) && wanted(op.x) && !adds_to(op.x) &&
+        const bool whole = !frozen(op.scale) && !frozen(op.bias) && wanted(op.x) && !adds_to(op.x) &&
                            (op.residual == none || (wanted(op.residual) && !adds_to(op.residual)));
         const float plan = whole ? time_of_plan(PlanSpec::norm_gradient, op) : missing;
         if (gradient_sums_by_reader(op, plan)) {
@@ -258,7 +266,7 @@ private:
     bool gradient_sums_by_reader(const BatchNorm& op, float plan) {
         const int reader = last_reader_[size_t(op.y)];
         if (!fuses() || !norm_in_conv(op, tensor(op.x).dtype) || reader_count_[size_t(op.y)] != 1 || frozen(op.scale) ||
-            !wanted(op.x) || !std::holds_alternative<Conv>(graph_.ops[size_t(reader)]) ||
+            frozen(op.bias) || !wanted(op.x) || !std::holds_alternative<Conv>(graph_.ops[size_t(reader)]) ||
             !way(reader).product.data_gradient || outline_.gradients.accumulate[size_t(reader)][size_t(op.y)])
             return false;
         ProductWay& product = way(reader).product;

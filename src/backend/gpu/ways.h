@@ -76,10 +76,11 @@ struct ProductWay {
 struct NormWay {
     enum By {
         kernels,
-        plan,         ///< `forward`, `gradient`
-        sums,         ///< our kernels, with sums that a convolution's plan writes
-        reader,       ///< forward only: the convolution that reads y normalises
-        synchronised  ///< our kernels, with all-reduced sums
+        plan,          ///< `forward`, `gradient`
+        sums,          ///< our kernels, with sums that a convolution's plan writes
+        reader,        ///< forward only: the convolution that reads y normalises
+        synchronised,  ///< our kernels, with all-reduced sums
+        fixed          ///< our kernels, with the running statistics (BatchNorm::fixed)
     } forward_by = kernels,
       gradient_by = kernels;
     PlanSpec forward{}, gradient{};

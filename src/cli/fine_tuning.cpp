@@ -1,0 +1,255 @@
+#include "cli/fine_tuning.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "base/error.h"
+#include "base/shorten.h"
+#include "base/text.h"
+#include "cli/import_facts.h"
+#include "cli/match_weights.h"
+#include "cli/option_table.h"
+#include "data/weights_file.h"
+#include "model/torch_layout.h"
+
+namespace convoy {
+namespace {
+
+NamePatterns parse_patterns(const std::string& option, const std::string& text) {
+    NamePatterns patterns = split(text, ',');
+    if (std::ranges::count(patterns, "") > 0)
+        fail(Exit::usage, "--" + option + " " + text + ": write names separated by commas, as in 'fc.*,stage[34].*'");
+    return patterns;
+}
+
+std::vector<RateFactor> parse_rate_factors(const std::string& option, const std::string& text) {
+    std::vector<RateFactor> factors;
+    for (const std::string& item : split(text, ',')) {
+        const size_t equals = item.find('=');
+        const NumberList number = parse_numbers(option, equals == std::string::npos ? "" : item.substr(equals + 1));
+        if (equals == 0 || number.values.size() != 1 || number.values[0] < 1e-6 || number.values[0] > 1e6)
+            fail(Exit::usage, "--" + option + " " + text +
+                                  ": write NAME=FACTOR, separated by commas, with factors from 1e-6 to 1e6, as in "
+                                  "'fc.*=10,stem.*=0.1'");
+        factors.push_back({item.substr(0, equals), number.values[0]});
+    }
+    return factors;
+}
+
+/// A tensor of the file that has the name of a parameter.
+struct Candidate {
+    std::vector<int64_t> dims, wanted;  ///< in the file and in the model; both in the file's order
+    std::function<std::vector<float>()> values;
+};
+/// The file's tensors by ParamId, and those that no parameter has the name of.
+struct Candidates {
+    std::map<ParamId, Candidate> by_param{};
+    std::vector<std::string> unexpected{};
+    Preprocessing preprocessing{};
+};
+
+std::vector<int64_t> dims_of(const Shape& s) { return {s.n, s.h, s.w, s.c}; }
+
+/// Reads a model file or a checkpoint.
+Candidates candidates_of_model(const std::string& path, const ModelOptions& model, const Graph& graph) {
+    const ModelFile file = read_model_file(path);
+    if (file.model.name != model.name)
+        fail(Exit::bad_input, path + ": holds " + file.model.name + ", and this run trains " + model.name +
+                                  "; give --model " + file.model.name + ", or another file");
+    const Graph theirs = build_model(file.model);
+    const auto values = std::make_shared<std::vector<std::vector<float>>>(read_model_values(path, theirs));
+    Candidates found;
+    found.preprocessing = file.preprocessing;
+    for (size_t i = 0; i < theirs.params.size(); ++i) {
+        const Param& p = theirs.params[i];
+        const auto own = std::ranges::find(graph.params, p.name, &Param::name);
+        if (own == graph.params.end())
+            found.unexpected.push_back(p.name);
+        else
+            found.by_param[ParamId(own - graph.params.begin())] = {dims_of(p.shape), dims_of(own->shape),
+                                                                   [values, i] { return (*values)[i]; }};
+    }
+    return found;
+}
+
+/// Reads safetensors, or a file of torch.save().
+Candidates candidates_of_weights(const std::shared_ptr<InputBytes>& file, const ModelOptions& model,
+                                 const Graph& graph) {
+    const auto stored = std::make_shared<StoredTensors>(stored_tensors(*file));
+    drop_prefixes(*stored, "", file->path());
+    ImportOptions asked;
+    asked.from = file->path();
+    asked.model = model.name;
+    asked.classes = model.classes;
+    Candidates found;
+    found.preprocessing = facts_of(asked, *stored).preprocessing;
+    std::set<std::string> known;
+    for (const TorchEntry& entry : torch_layout(graph)) {
+        known.insert(entry.name);
+        const auto tensor = std::ranges::find(stored->tensors, entry.name, &StoredTensor::name);
+        if (entry.param == none || tensor == stored->tensors.end()) continue;
+        found.by_param[entry.param] = {tensor->shape, entry.dims, [file, stored, tensor, order = entry.order] {
+                                           return from_torch_order(stored_values(*file, *tensor), order);
+                                       }};
+    }
+    for (const StoredTensor& t : stored->tensors)
+        if (!known.contains(t.name) && !t.name.ends_with(".num_batches_tracked")) found.unexpected.push_back(t.name);
+    return found;
+}
+
+bool is_hdf5(const InputBytes& file) {
+    constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+    if (file.size() < int64_t(signature.size())) return false;
+    std::string first(signature.size(), 0);
+    file.read(0, int64_t(first.size()), first.data());
+    return first == signature;
+}
+
+Candidates candidates_in(const std::string& given, const ModelOptions& model, const Graph& graph) {
+    const std::string path = model_in(given);
+    const auto file = std::make_shared<InputBytes>(path, "give a model file, a run folder, or weights of PyTorch");
+    if (is_hdf5(*file)) return candidates_of_model(path, model, graph);
+    return candidates_of_weights(file, model, graph);
+}
+
+/// Returns the parameters whose shape depends on the number of classes.
+std::set<ParamId> head_of(const ModelOptions& model, const Graph& graph) {
+    ModelOptions other = model;
+    ++other.classes;
+    const Graph larger = build_model(other);
+    std::set<ParamId> head;
+    for (size_t id = 0; id < graph.params.size(); ++id)
+        if (graph.params[id].shape != larger.params[id].shape) head.insert(ParamId(id));
+    return head;
+}
+
+/// Sorts the parameters of a model into those that are taken from a file and the others.
+class Taking {
+public:
+    Taking(const FineTuning& o, const ModelOptions& model)
+        : o_(o), model_(model), graph_(build_model(model)), head_(head_of(model, graph_)) {}
+
+    InitialWeights run() {
+        Candidates found = candidates_in(o_.from, model_, graph_);
+        taken_.values.resize(graph_.params.size());
+        taken_.preprocessing = found.preprocessing;
+        for (size_t id = 0; id < graph_.params.size(); ++id) take(ParamId(id), found);
+        for (const std::string& name : found.unexpected)
+            if (!is_skipped(name)) problem(name + " is unexpected");
+        if (!problems_.empty()) refuse();
+        for (const std::string& pattern : o_.skip)
+            if (!used_.contains(pattern))
+                fail(Exit::usage, "--init-skip " + printable(shortened(pattern)) + ": matches no tensor of " +
+                                      model_.name + " and none of " + o_.from + "; leave it out");
+        summarise();
+        return std::move(taken_);
+    }
+
+private:
+    bool is_skipped(const std::string& name) {
+        return note_used([&](const std::string& p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
+    }
+    bool note_used(const std::function<bool(const std::string&)>& matches) {
+        bool any = false;
+        for (const std::string& pattern : o_.skip)
+            if (matches(pattern)) used_.insert(pattern), any = true;
+        return any;
+    }
+
+    void take(ParamId id, const Candidates& found) {
+        const Param& p = graph_.params[size_t(id)];
+        if (note_used([&](const std::string& pattern) { return matches(pattern, graph_, p); })) {
+            skipped_.push_back(p.name);
+            return;
+        }
+        const auto candidate = found.by_param.find(id);
+        if (candidate == found.by_param.end()) return problem(p.name + " is missing");
+        const auto& [dims, wanted, values] = candidate->second;
+        if (dims == wanted) return fill(id, values());
+        if (head_.contains(id) && is_other_head(dims, wanted)) {
+            new_head_.push_back(p.name);
+            return;
+        }
+        problem(p.name + " is " + shortened(shape_text(dims), 80) + " and not " + shape_text(wanted));
+    }
+    /// True if only the number of classes differs: the first dimension, or the length of a bias.
+    static bool is_other_head(std::vector<int64_t> dims, std::vector<int64_t> wanted) {
+        if (dims.size() != wanted.size() || dims.empty()) return false;
+        const size_t at = dims.size() == 4 && wanted[0] == 1 ? 3 : 0;
+        dims[at] = wanted[at];
+        return dims == wanted;
+    }
+    void fill(ParamId id, std::vector<float> values) {
+        const Param& p = graph_.params[size_t(id)];
+        const bool variance = p.name.ends_with(".var");
+        for (const float v : values)
+            if (!std::isfinite(v) || (variance && v < 0))
+                fail(Exit::bad_input, o_.from + ": tensor " + p.name + " has a value " +
+                                          (std::isfinite(v) ? "below 0" : "that is not finite") +
+                                          "; the file is damaged, or its training diverged: give another");
+        taken_.values[size_t(id)] = std::move(values);
+        ++count_;
+    }
+    void problem(const std::string& text) { problems_.push_back(printable(shortened(text))); }
+    [[noreturn]] void refuse() const {
+        constexpr size_t most = 3;
+        const std::vector<std::string> first(problems_.begin(),
+                                             problems_.begin() + ptrdiff_t(std::min(most, problems_.size())));
+        const std::string more =
+            problems_.size() > most ? formatted(" and %zu more", problems_.size() - most) : std::string();
+        fail(Exit::bad_input, o_.from + ": does not fit " + model_.name + ": " + joined(first, ", ") + more +
+                                  "; choose another --model or --stem, or leave tensors out with --init-skip");
+    }
+    void summarise() {
+        const auto names = [](const std::vector<std::string>& all) {
+            constexpr size_t most = 4;
+            if (all.size() <= most) return joined(all, ", ");
+            return joined({all.begin(), all.begin() + most}, ", ") + formatted(" and %zu more", all.size() - most);
+        };
+        taken_.summary = formatted("%zu of %zu tensors from ", count_, graph_.params.size()) + printable(o_.from);
+        if (!new_head_.empty())
+            taken_.summary += formatted("; new for %d classes: ", model_.classes) + names(new_head_);
+        if (!skipped_.empty()) taken_.summary += "; new by --init-skip: " + names(skipped_);
+    }
+
+    const FineTuning& o_;
+    const ModelOptions& model_;
+    const Graph graph_;
+    const std::set<ParamId> head_;
+    InitialWeights taken_;
+    size_t count_ = 0;
+    std::vector<std::string> new_head_, skipped_, problems_;
+    std::set<std::string> used_;  // patterns that matched something
+};
+
+}  // namespace
+
+void add_fine_tuning(OptionTable& t, FineTuning& f) {
+    t.group("fine-tuning");
+    t.text("init-from", f.from, "", "FILE",
+           "start from these weights: a model file, a checkpoint, a run folder (its best model), or PyTorch's "
+           ".safetensors, .pth and .pt; a last layer of other classes gets new weights; a run that is resumed ignores it");
+    t.parsed("init-skip", f.skip, "", parse_patterns, "NAME,NAME", "tensors that get new weights, as in 'fc.*'");
+    t.parsed("freeze", f.freeze, "", parse_patterns, "NAME,NAME",
+             "parameters that keep their initial values, as in 'stem.*,stage[12].*'; PyTorch's names ('layer1.*') do "
+             "too");
+    t.flag("freeze-batchnorm", f.freeze_batchnorm,
+           "batch norms that --freeze names also keep their running statistics, and normalise with them");
+    t.parsed("lr-factor", f.rate_factors, "", parse_rate_factors, "NAME=F,NAME=F",
+             "factor of the learning rate by name, as in 'fc.*=10'");
+}
+
+void check_fine_tuning(const FineTuning& f) {
+    if (f.from.empty() && !f.skip.empty())
+        fail(Exit::usage, "--init-skip: has no effect without --init-from; leave it out");
+    if (f.freeze.empty() && f.freeze_batchnorm)
+        fail(Exit::usage, "--freeze-batchnorm: has no effect without --freeze; name the batch norms there");
+}
+
+InitialWeights read_initial_weights(const FineTuning& f, const ModelOptions& model) { return Taking(f, model).run(); }
+
+}  // namespace convoy
