@@ -1,17 +1,17 @@
 // convoy export: writes a trained model for other programs: as safetensors with PyTorch's names and
 // layout, or as ONNX.
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/bf16.h"
 #include "base/durable.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/encoded_values.h"
 #include "cli/help.h"
 #include "cli/model_data.h"
 #include "cli/onnx_file.h"
@@ -27,6 +27,7 @@ namespace {
 
 struct ExportOptions {
     std::string given, to, dtype;
+    DType type = DType::f32;  ///< that `dtype` names
     bool overwrite = false, raw_pixels = false;
     bool onnx() const { return to.ends_with(".onnx"); }
 };
@@ -39,7 +40,7 @@ po::options_description description(ExportOptions& o) {
         ("to", po::value<std::string>(&o.to)->value_name("FILE"),
          "the file to write: NAME.safetensors, or NAME.onnx")  //
         ("dtype", po::value<std::string>(&o.dtype)->default_value("f32")->value_name("TYPE"),
-         "type of the values: f32; in safetensors also f16 or bf16")  //
+         "type of the weights: f32, f16 or bf16; ONNX in f16 also computes in f16")  //
         ("raw-pixels", po::bool_switch(&o.raw_pixels),
          "in ONNX: take pixels from 0 to 255, u8, and make the normalisation a part of the model")  //
         ("overwrite", po::bool_switch(&o.overwrite), "replace a file that is there");
@@ -51,51 +52,30 @@ ExportOptions parse_export(const std::vector<std::string>& args) {
     const po::variables_map values = parse(description(o), args);
     required_value(values, "model-file");
     required_value(values, "to");
-    if (o.dtype != "f32" && o.dtype != "f16" && o.dtype != "bf16")
-        fail(Exit::usage, "--dtype " + o.dtype + " is unknown; choose f32, f16 or bf16");
+    constexpr std::array types = {DType::f32, DType::f16, DType::bf16};
+    const auto* type = std::ranges::find(types, o.dtype, [](DType t) { return std::string(name_of(t)); });
+    if (type == types.end()) fail(Exit::usage, "--dtype " + o.dtype + " is unknown; choose f32, f16 or bf16");
+    o.type = *type;
     if (!o.onnx() && !o.to.ends_with(".safetensors"))
         fail(Exit::usage,
              "--to " + o.to + ": the format is not known by this ending; name a file NAME.safetensors or NAME.onnx");
-    if (o.onnx() && o.dtype != "f32")
-        fail(Exit::usage, "--dtype " + o.dtype + " is for NAME.safetensors; leave it out for ONNX");
     if (!o.onnx() && o.raw_pixels)
         fail(Exit::usage, "--raw-pixels is for NAME.onnx, because safetensors hold no operations; leave it out");
     check_may_write(o.to, o.overwrite);
     return o;
 }
 
-template <class T> void append(std::vector<unsigned char>& bytes, T value) {
-    const auto* begin = reinterpret_cast<const unsigned char*>(&value);
-    bytes.insert(bytes.end(), begin, begin + sizeof value);
-}
-
-/// Appends `v` in the type that --dtype names. Throws Exit::bad_input if f16 cannot hold it.
-void append(std::vector<unsigned char>& bytes, float v, const std::string& dtype, const std::string& tensor) {
-    if (dtype == "f32") return append(bytes, v);
-    if (dtype == "bf16") {
-        bf16 half{};
-        assign(half, v);
-        return append(bytes, half.bits);
-    }
-    const auto half = static_cast<_Float16>(v);
-    if (std::isinf(float(half)) && !std::isinf(v))
-        fail(Exit::bad_input, "tensor " + tensor + " has the value " + std::to_string(v) +
-                                  ", which f16 cannot hold; take --dtype bf16 or f32");
-    append(bytes, half);
-}
-
 /// Returns the tensors of a state_dict.
-std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std::vector<float>>& values,
-                                      const std::string& dtype) {
+std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std::vector<float>>& values, DType type) {
+    const char* name = type == DType::f32 ? "F32" : type == DType::f16 ? "F16" : "BF16";
     std::vector<SafeTensor> tensors;
     for (const TorchEntry& entry : torch_layout(graph)) {
         if (entry.param == none) {
             tensors.push_back({entry.name, "I64", {}, std::vector<unsigned char>(sizeof(int64_t))});
             continue;
         }
-        tensors.push_back({entry.name, dtype == "f32" ? "F32" : dtype == "f16" ? "F16" : "BF16", entry.dims, {}});
-        for (const float v : to_torch_order(values[size_t(entry.param)], entry.order))
-            append(tensors.back().bytes, v, dtype, entry.name);
+        const std::vector<float> list = to_torch_order(values[size_t(entry.param)], entry.order);
+        tensors.push_back({entry.name, name, entry.dims, encoded(list, type, "tensor " + entry.name)});
     }
     return tensors;
 }
@@ -127,7 +107,7 @@ struct ExportedFile {
 
 ExportedFile safetensors_of(const ExportOptions& o, const ModelFile& file, const Graph& graph,
                             const std::vector<std::vector<float>>& values) {
-    const std::vector<SafeTensor> tensors = torch_tensors(graph, values, o.dtype);
+    const std::vector<SafeTensor> tensors = torch_tensors(graph, values, o.type);
     return {safetensors_file(tensors, metadata_of(file)), formatted("%zu tensors", tensors.size())};
 }
 
@@ -135,7 +115,7 @@ ExportedFile onnx_of(const ExportOptions& o, const ModelFile& file, const Graph&
                      const std::vector<std::vector<float>>& values) {
     if (o.raw_pixels && file.data != DType::u8)
         fail(Exit::usage, "--raw-pixels is for models of images, and this one takes vectors; leave it out");
-    OnnxOptions how{.metadata = metadata_of(file), .producer = "convoy", .producer_version = version};
+    OnnxOptions how{.dtype = o.type, .metadata = metadata_of(file), .producer = "convoy", .producer_version = version};
     if (o.raw_pixels) {
         how.mean = file.preprocessing.mean;
         how.stddev = file.preprocessing.stddev;

@@ -82,7 +82,7 @@ const std::map<std::string, HelpScreen> screens = {
       .does = "Writes a trained model as safetensors, with PyTorch's names, or as ONNX.",
       .often = {{"model-file", "model.h5, a checkpoint, or a run folder"},
                 {"to", "NAME.safetensors or NAME.onnx"},
-                {"dtype", "f32; safetensors also f16 or bf16"},
+                {"dtype", "f32, f16 or bf16"},
                 {"raw-pixels", "in ONNX: take pixels, and normalise inside"},
                 {"overwrite", ""}},
       .examples = {"convoy export --model-file output/mnist --to mnist.safetensors --overwrite",

@@ -1,20 +1,23 @@
 // The numbers of fields and types are those of onnx.proto3. Batch norms are in their inference
-// form, dropout is left out, and GELU is made of opset 17's operations.
+// form (in f16: folded), dropout is left out, and GELU is made of opset 17's operations.
 #include "cli/onnx_file.h"
 
-#include <cmath>
-#include <cstring>
+#include <map>
 #include <numbers>
 #include <span>
 
 #include "base/error.h"
+#include "cli/encoded_values.h"
 #include "data/protobuf.h"
+#include "model/fold.h"
 #include "model/torch_layout.h"
 
 namespace convoy {
 namespace {
 
-enum Type { type_float = 1, type_u8 = 2, type_i64 = 7 };
+enum Type { type_float = 1, type_u8 = 2, type_i64 = 7, type_f16 = 10, type_bf16 = 16 };
+
+Type type_of(DType type) { return type == DType::f32 ? type_float : type == DType::f16 ? type_f16 : type_bf16; }
 
 ProtoMessage attribute(const char* name, int64_t value) {
     constexpr int of_int = 2;
@@ -62,19 +65,17 @@ ProtoMessage value_info(const char* name, Type type, std::initializer_list<int> 
 /// Appends operations and constants to a graph.
 class Writer {
 public:
-    Writer(const Graph& graph, const std::vector<std::vector<float>>& values)
-        : graph_(graph), names_(graph.values.size()) {
-        for (const TorchEntry& entry : torch_layout(graph)) {
-            if (entry.param == none) continue;
-            params_[entry.param] = entry.name;
-            constant(entry.name, to_torch_order(values[size_t(entry.param)], entry.order), entry.dims);
-        }
+    Writer(const Graph& graph, const std::vector<std::vector<float>>& values, DType dtype)
+        : graph_(graph), values_(values), dtype_(dtype), names_(graph.values.size()) {
+        for (TorchEntry& entry : torch_layout(graph))
+            if (entry.param != none) layout_[entry.param] = std::move(entry);
     }
 
     /// Appends the layers from an input of this name to "logits". Returns GraphProto.
     ProtoMessage finish(const std::string& input) {
-        names_[size_t(graph_.input)] = input;
+        names_[size_t(graph_.input)] = in_f16() ? cast(input, input + "_f16", type_f16) : input;
         for (const Op& op : graph_.ops) std::visit([&](const auto& o) { add(o); }, op);
+        if (in_f16()) cast(of(logits()), "logits", type_float);
         return out_;
     }
 
@@ -84,10 +85,9 @@ public:
         for (const float mean : o.mean) shift.push_back(255 * mean);
         for (const float deviation : o.stddev) factor.push_back(1 / (255 * deviation));
         const std::vector<int64_t> dims = {int64_t(shift.size()), 1, 1};
-        constant("pixel_mean", shift, dims);
-        constant("pixel_factor", factor, dims);
-        node("Cast", {pixels}, "pixels_f32", {attribute("to", int64_t(type_float))});
-        node("Sub", {"pixels_f32", "pixel_mean"}, "centred");
+        constant("pixel_mean", shift, dims, DType::f32);
+        constant("pixel_factor", factor, dims, DType::f32);
+        node("Sub", {cast(pixels, "pixels_f32", type_float), "pixel_mean"}, "centred");
         node("Mul", {"centred", "pixel_factor"}, "normalized");
         return "normalized";
     }
@@ -96,6 +96,8 @@ public:
     void text(int field, const std::string& t) { out_.text(field, t); }
 
 private:
+    bool in_f16() const { return dtype_ == DType::f16; }
+
     template <class T>
     void append_constant(const std::string& name, Type type, std::span<const T> values, std::span<const int64_t> dims) {
         ProtoMessage tensor;
@@ -105,8 +107,18 @@ private:
         tensor.text(9, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
         out_.message(5, tensor);
     }
+    void constant(const std::string& name, const std::vector<float>& values, const std::vector<int64_t>& dims,
+                  DType dtype) {
+        const std::vector<unsigned char> bytes = encoded(values, dtype, "constant " + name + " of the ONNX file");
+        append_constant<unsigned char>(name, type_of(dtype), bytes, dims);
+    }
+    /// Appends a constant of the type that operations have.
     void constant(const std::string& name, const std::vector<float>& values, const std::vector<int64_t>& dims) {
-        append_constant<float>(name, type_float, values, dims);
+        constant(name, values, dims, in_f16() ? DType::f16 : DType::f32);
+    }
+    const std::string& cast(const std::string& from, const std::string& to, Type type) {
+        node("Cast", {from}, to, {attribute("to", int64_t(type))});
+        return to;
     }
     void node(const char* type, const std::vector<std::string>& inputs, const std::string& output,
               const std::vector<ProtoMessage>& attributes = {}) {
@@ -123,10 +135,21 @@ private:
     const std::string& of(ValueId id) const { return names_[size_t(id)]; }
     /// Names the value that an op writes.
     const std::string& made(ValueId id) {
-        return names_[size_t(id)] = id == logits() ? "logits" : "v" + std::to_string(id);
+        const char* last = in_f16() ? "logits_f16" : "logits";
+        return names_[size_t(id)] = id == logits() ? last : "v" + std::to_string(id);
     }
     ValueId logits() const { return std::get<SoftmaxXent>(graph_.ops.back()).x; }
-    const std::string& param(ParamId id) const { return params_.at(id); }
+    /// Appends a parameter. Returns its name in the type that operations have.
+    std::string param(ParamId id) {
+        const auto& [name, dims, param, order] = layout_.at(id);
+        const std::vector<float> values = to_torch_order(values_[size_t(param)], order);
+        if (dtype_ != DType::bf16 || dims.size() < 2) {
+            constant(name, values, dims);
+            return name;
+        }
+        constant(name, values, dims, DType::bf16);
+        return cast(name, name + "_f32", type_float);
+    }
 
     void add(const Conv& o) {
         std::vector<std::string> inputs = {of(o.x), param(o.weight)};
@@ -139,8 +162,20 @@ private:
     }
     void add(const BatchNorm& o) {
         require(o.residual == none && o.act == Activation::identity, "the graph is not fused");
+        if (in_f16()) return add_folded(o);
         node("BatchNormalization", {of(o.x), param(o.scale), param(o.bias), param(o.mean), param(o.var)}, made(o.y),
              {attribute("epsilon", o.epsilon)});
+    }
+    /// x factor + shift. f16 could hold neither a small variance nor epsilon.
+    void add_folded(const BatchNorm& o) {
+        const auto [factor, shift] = factors_of(o, values_);
+        const std::string& scale = layout_.at(o.scale).name;
+        const std::string norm = scale.substr(0, scale.rfind('.')), x = of(o.x), y = made(o.y);
+        const std::vector<int64_t> dims = {int64_t(factor.size()), 1, 1};
+        constant(norm + ".factor", factor, dims);
+        constant(norm + ".shift", shift, dims);
+        node("Mul", {x, norm + ".factor"}, y + "_scaled");
+        node("Add", {y + "_scaled", norm + ".shift"}, y);
     }
     void add(const Relu& o) { node("Relu", {of(o.x)}, made(o.y)); }
     /// x (1 + erf(x / sqrt(2))) / 2
@@ -155,8 +190,8 @@ private:
         node("Mul", {x, "sqrt_half"}, y + "_scaled");
         node("Erf", {y + "_scaled"}, y + "_erf");
         node("Add", {y + "_erf", "one"}, y + "_sum");
-        node("Mul", {x, y + "_sum"}, y + "_twice");
-        node("Mul", {y + "_twice", "half"}, y);
+        node("Mul", {y + "_sum", "half"}, y + "_share");
+        node("Mul", {x, y + "_share"}, y);
     }
     void add(const Scale& o) {
         const std::string x = of(o.x), y = made(o.y);
@@ -197,11 +232,30 @@ private:
     void add(const SoftmaxXent&) {}
 
     const Graph& graph_;
+    const std::vector<std::vector<float>>& values_;  // by ParamId
+    const DType dtype_;
     ProtoMessage out_;
     std::vector<std::string> names_;  // by ValueId
-    std::map<ParamId, std::string> params_;
+    std::map<ParamId, TorchEntry> layout_;
     bool has_gelu_constants_ = false;
 };
+
+/// Returns GraphProto.
+ProtoMessage graph_message(const Graph& graph, const std::vector<std::vector<float>>& values, const OnnxOptions& o) {
+    const Value& image = graph.values[size_t(graph.input)];
+    const bool pixels = !o.mean.empty();
+    Writer writer(graph, values, o.dtype);
+    writer.text(2, graph.model);
+    const char* input = pixels ? "pixels" : "images";
+    writer.message(11, value_info(input, pixels ? type_u8 : type_float, {image.c, image.h, image.w}));
+    writer.message(12, value_info("logits", type_float, {graph.classes}));
+    return writer.finish(pixels ? writer.normalized(input, o) : input);
+}
+
+ProtoMessage folded_message(const Graph& graph, const std::vector<std::vector<float>>& values, const OnnxOptions& o) {
+    const FoldedModel folded = fold_batch_norms(graph, values);
+    return graph_message(folded.graph, folded.values, o);
+}
 
 }  // namespace
 
@@ -209,25 +263,17 @@ std::string onnx_file(const Graph& graph, const std::vector<std::vector<float>>&
     constexpr size_t most_bytes = (size_t(1) << 31) - (size_t(1) << 20);  // protobuf's, less what is besides values
     constexpr int ir_version = 8, opset = 17;
     size_t bytes = 0;
-    for (const auto& list : values) bytes += list.size() * sizeof(float);
+    for (const auto& list : values) bytes += list.size() * size_of(o.dtype);
     if (bytes > most_bytes)
         fail(Exit::bad_input, "the model has " + std::to_string(bytes) +
                                   " bytes, and ONNX files have at most 2 GiB; export it as NAME.safetensors");
-    const Value& image = graph.values[size_t(graph.input)];
-    const bool pixels = !o.mean.empty();
-    Writer writer(graph, values);
-    writer.text(2, graph.model);
-    const char* input = pixels ? "pixels" : "images";
-    writer.message(11, value_info(input, pixels ? type_u8 : type_float, {image.c, image.h, image.w}));
-    writer.message(12, value_info("logits", type_float, {graph.classes}));
-    const std::string first = pixels ? writer.normalized(input, o) : input;
     ProtoMessage operators, model;
     operators.text(1, "");
     operators.number(2, opset);
     model.number(1, ir_version);
     model.text(2, o.producer);
     model.text(3, o.producer_version);
-    model.message(7, writer.finish(first));
+    model.message(7, (o.dtype == DType::f16 ? folded_message : graph_message)(graph, values, o));
     model.message(8, operators);
     for (const auto& [key, value] : o.metadata) {
         ProtoMessage entry;

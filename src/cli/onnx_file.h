@@ -5,11 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "base/tensor.h"
 #include "model/graph.h"
 
 namespace convoy {
 
 struct OnnxOptions {
+    /// Type of the weights. f16: the operations are in f16 too, and batch norms are folded into
+    /// convolutions. bf16: weights with two or more dimensions are bf16 and cast to f32 before they
+    /// are used, because few runtimes compute in bf16. Input and logits stay as they are in f32.
+    DType dtype = DType::f32;
     std::map<std::string, std::string> metadata{};
     std::string producer{}, producer_version{};
     /// The input is pixels, u8; mean and deviation by channel in units of pixel / 255 are part of
@@ -19,7 +24,7 @@ struct OnnxOptions {
 
 /// Returns the bytes of the file. `graph` must not be fused; `values` are its parameters by
 /// ParamId. Throws Exit::bad_input if the file would have more than the 2 GiB that the format
-/// allows.
+/// allows, or if f16 cannot hold a constant.
 std::string onnx_file(const Graph& graph, const std::vector<std::vector<float>>& values, const OnnxOptions&);
 
 }  // namespace convoy

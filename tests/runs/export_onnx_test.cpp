@@ -1,6 +1,6 @@
 // convoy export --to model.onnx: a reader of the wire format in Python, and the operations in
-// NumPy, give the logits that 'convoy classify' writes. `make test-interchange` runs onnxruntime
-// instead.
+// NumPy (tests/support/onnx_reader.py), give the logits that 'convoy classify' writes and those of
+// PyTorch. `make test-interchange` runs onnxruntime instead.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,84 +12,15 @@
 namespace convoy::test {
 namespace {
 
-/// Reads ONNX as onnx.proto3 numbers its fields, and runs the operations of small models.
-constexpr const char* reader = R"(
-import struct, sys
-import h5py
-import numpy as np
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        value |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-
-def fields(data):
-    at, found = 0, {}
-    while at < len(data):
-        tag, at = varint(data, at)
-        if tag & 7 == 0:
-            value, at = varint(data, at)
-        elif tag & 7 == 5:
-            value, at = struct.unpack("<f", data[at:at + 4])[0], at + 4
-        else:
-            assert tag & 7 == 2, tag
-            length, at = varint(data, at)
-            value, at = data[at:at + length], at + length
-        found.setdefault(tag >> 3, []).append(value)
-    return found
-
-def first(message, field, default=b""):
-    return message.get(field, [default])[0]
-
-def load(path):
-    model = fields(open(path, "rb").read())
-    graph = fields(first(model, 7))
-    constants = {}
-    for raw in graph[5]:
-        t = fields(raw)
-        kind = {1: "<f4", 7: "<i8"}[t[2][0]]
-        constants[t[8][0].decode()] = np.frombuffer(t[9][0], kind).reshape(t.get(1, []))
-    nodes = []
-    for raw in graph[1]:
-        n = fields(raw)
-        attributes = {}
-        for a in map(fields, n.get(5, [])):
-            attributes[a[1][0].decode()] = {1: a.get(2), 2: a.get(3), 7: a.get(8)}[a[20][0]]
-        nodes.append((n[4][0].decode(), [i.decode() for i in n[1]], n[2][0].decode(), attributes))
-    return model, graph, constants, nodes
-
-def conv(x, w, b=0, strides=None, **_):
-    patches = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
-    return np.einsum("nihwkl,oikl->nohw", patches, w, optimize=True) + np.reshape(b, (-1, 1, 1))
-
-def pool(x, **_):
-    n, c, h, w = x.shape
-    return x.reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
-
-OPS = {"Conv": conv, "MaxPool": pool, "Relu": lambda x: np.maximum(x, 0), "Cast": lambda x, to: x.astype("f4"),
-       "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Flatten": lambda x, axis: x.reshape(len(x), -1),
-       "Gemm": lambda x, w, b, transB: x @ w.T + b}
-
-def compute(path, x):
-    _, graph, values, nodes = load(path)
-    values = dict(values, **{fields(graph[11][0])[1][0].decode(): x})
-    for op, inputs, output, attributes in nodes:
-        values[output] = OPS[op](*(values[i] for i in inputs), **attributes)
-    return values["logits"]
-)";
-
 class ExportOnnx : public testing::Test {
 protected:
     void SetUp() override {
         if (run("${PYTHON:-/usr/bin/python3} -c 'import h5py, numpy'").code != 0) GTEST_SKIP() << "no h5py here";
     }
     std::string python(const std::string& script, const std::string& arguments) {
-        write_file(dir_.path("script.py"), reader + script);
-        const Finished f = run("${PYTHON:-/usr/bin/python3} " + dir_.path("script.py") + " " + arguments);
+        write_file(dir_.path("script.py"), "import sys\nimport h5py\nfrom onnx_reader import *\n" + script);
+        const Finished f =
+            run("PYTHONPATH=tests/support ${PYTHON:-/usr/bin/python3} -B " + dir_.path("script.py") + " " + arguments);
         return f.code == 0 ? f.out : f.err;
     }
     std::string trained(const std::string& model, const std::string& data) {
@@ -106,47 +37,72 @@ protected:
     TempDir dir_;
 };
 
-TEST_F(ExportOnnx, MnistConvComputesTheSameWithAndWithoutTheNormalisation) {
+TEST_F(ExportOnnx, MnistConvComputesTheSameInEachTypeWithAndWithoutTheNormalisation) {
     const std::string data = dir_.path("mnist"), logits = dir_.path("logits.h5");
     ASSERT_EQ("", failure(convoy_alone("convert mnist --from input/mnist-sample --to " + data)));
     const std::string file = trained("mnist-conv", data);
     ASSERT_EQ("", failure(convoy_alone("classify --model-file " + file + " --data " + data + " --to " + logits)));
+    std::string files;
+    for (const std::string type : {"f32", "f16", "bf16"})
+        files += " " + exported(file, type + ".onnx", "--dtype " + type) + " " +
+                 exported(file, type + "-raw.onnx", "--raw-pixels --dtype " + type);
+    // f16 keeps 11 bits of a value, and bf16 8 of a weight. The roundings of twenty operations are
+    // independent, so they add up to sqrt(20) times as much.
     EXPECT_EQ(python(R"(
-with h5py.File(sys.argv[4]) as f:
+with h5py.File(sys.argv[2]) as f:
     pixels = f["images"][:16].transpose(0, 3, 1, 2)
-with h5py.File(sys.argv[3]) as f:
+with h5py.File(sys.argv[1]) as f:
     logits = f["logits"][:16]
-with h5py.File(sys.argv[5]) as f:
+with h5py.File(sys.argv[3]) as f:
     mean, stddev = f.attrs["mean"], f.attrs["stddev"]
 images = ((pixels / 255 - mean.reshape(-1, 1, 1)) / stddev.reshape(-1, 1, 1)).astype("f4")
-for path, x in ((sys.argv[1], images), (sys.argv[2], pixels)):
-    print(np.abs(compute(path, x) - logits).max() < 1e-4)
+largest = np.abs(logits).max()
+for path, x, limit in zip(sys.argv[4:], [images, pixels] * 3, np.repeat([1e-4, 2**-11 * 20**0.5, 2**-8 * 20**0.5], 2)):
+    got = compute(path, x)
+    print(got.dtype, np.abs(got - logits).max() < limit * largest)
 )",
-                     exported(file, "a.onnx") + " " + exported(file, "b.onnx", "--raw-pixels") + " " + logits + " " +
-                         data + "/test-00000-of-00001.h5 " + file),
-              "True\nTrue\n");
+                     logits + " " + data + "/test-00000-of-00001.h5 " + file + files),
+              "float32 True\nfloat32 True\nfloat32 True\nfloat32 True\nfloat32 True\nfloat32 True\n");
 }
 
+struct WholeGraph {
+    std::string model;
+    DType dtype;
+    std::string operations, constants;  ///< how many of each kind, and of each type of onnx.proto3
+};
+
 TEST_F(ExportOnnx, EachModelIsAWholeGraphOfOpset17) {
-    const std::vector<std::pair<std::string, std::string>> cases = {
-        {"resnet18",
+    const std::vector<WholeGraph> cases = {
+        {"resnet18", DType::f32,
          "{'Add': 8, 'BatchNormalization': 20, 'Conv': 20, 'Flatten': 1, 'Gemm': 1, 'GlobalAveragePool': 1, "
-         "'MaxPool': 1, 'Relu': 17}"},
-        {"airbench94",
+         "'MaxPool': 1, 'Relu': 17}",
+         "{1: 102}"},
+        {"resnet18", DType::f16,
+         "{'Add': 8, 'Cast': 2, 'Conv': 20, 'Flatten': 1, 'Gemm': 1, 'GlobalAveragePool': 1, 'MaxPool': 1, "
+         "'Relu': 17}",
+         "{10: 42}"},
+        {"resnet18", DType::bf16,
+         "{'Add': 8, 'BatchNormalization': 20, 'Cast': 21, 'Conv': 20, 'Flatten': 1, 'Gemm': 1, "
+         "'GlobalAveragePool': 1, 'MaxPool': 1, 'Relu': 17}",
+         "{1: 81, 16: 21}"},
+        {"airbench94", DType::f32,
          "{'Add': 7, 'BatchNormalization': 6, 'Conv': 7, 'Erf': 7, 'Flatten': 1, 'Gemm': 1, 'MaxPool': 4, "
-         "'Mul': 22}"},
-        {"pyramidnet",
+         "'Mul': 22}",
+         "{1: 37}"},
+        {"pyramidnet", DType::f32,
          "{'Add': 51, 'AveragePool': 2, 'BatchNormalization': 155, 'Conv': 103, 'Flatten': 1, 'Gemm': 1, "
-         "'GlobalAveragePool': 1, 'Pad': 51, 'Relu': 52}"}};
-    for (const auto& [model, operations] : cases) {
+         "'GlobalAveragePool': 1, 'Pad': 51, 'Relu': 52}",
+         "{1: 725, 7: 51}"}};
+    for (const auto& [model, dtype, operations, constants] : cases) {
         ModelOptions options = usual_images(model);
         options.stem = "imagenet";
         const Graph graph = build_model(options);
         std::vector<std::vector<float>> values;
         for (const Param& p : graph.params) values.emplace_back(p.shape.count());
-        write_file(dir_.path("x.onnx"), onnx_file(graph, values, {.metadata = {{"classes", "10"}}, .producer = "me"}));
+        write_file(dir_.path("x.onnx"),
+                   onnx_file(graph, values, {.dtype = dtype, .metadata = {{"classes", "10"}}, .producer = "me"}));
         EXPECT_EQ(python(R"(
-model, graph, constants, nodes = load(sys.argv[1])
+model, graph, constants, types, nodes = load(sys.argv[1])
 known = set(constants) | {"images"}
 for op, inputs, output, _ in nodes:
     assert known.issuperset(inputs) and output not in known, (op, inputs, output)
@@ -154,17 +110,42 @@ for op, inputs, output, _ in nodes:
 assert "logits" in known
 assert model[1] == [8] and [first(fields(o), 2) for o in model[8]] == [17] and model[2] == [b"me"]
 assert {fields(m)[1][0]: fields(m)[2][0] for m in model[14]} == {b"classes": b"10"}
-def dims(info):
-    shape = fields(fields(fields(info[2][0])[1][0])[2][0])
-    return [fields(d).get(1, fields(d).get(2))[0] for d in shape[1]]
-print(dims(fields(graph[11][0])), dims(fields(graph[12][0])))
-kinds = sorted(op for op, *_ in nodes)
-print({op: kinds.count(op) for op in dict.fromkeys(kinds)})
+def tensor(info):
+    kind = fields(fields(info[2][0])[1][0])
+    return kind[1] + [fields(d).get(1, fields(d).get(2))[0] for d in fields(kind[2][0])[1]]
+def counts(kinds):
+    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+print(tensor(fields(graph[11][0])), tensor(fields(graph[12][0])))
+print(counts([op for op, *_ in nodes]))
+print(counts(list(types.values())))
 )",
                          dir_.path("x.onnx")),
-                  "[b'batch', 3, 32, 32] [b'batch', 10]\n" + operations + "\n")
-            << model;
+                  "[1, b'batch', 3, 32, 32] [1, b'batch', 10]\n" + operations + "\n" + constants + "\n")
+            << model << " in " << name_of(dtype);
     }
+}
+
+// A mean of 300 with a deviation of 1e-4 becomes a constant of 3e6.
+TEST_F(ExportOnnx, WhatF16CannotHoldIsRefused) {
+    GraphBuilder b("test", 4, 4, 1, 1);
+    const ValueId x = b.batch_norm("bn", b.input(), 1e-12f);
+    const Graph graph = b.finish(b.linear("fc", x, 1), 0);
+    std::vector<std::vector<float>> values;
+    for (const Param& p : graph.params) values.emplace_back(p.shape.count(), 1.0f);
+    values[1] = {0}, values[2] = {0}, values[3] = {1e-8f};  // bias, mean, variance
+    EXPECT_FALSE(onnx_file(graph, values, {.dtype = DType::f16}).empty()) << "f16 would round this variance to 0";
+    values[2] = {300};
+    try {
+        onnx_file(graph, values, {.dtype = DType::f16});
+        FAIL() << "300 / 1e-4 is more than 65504";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code, Exit::bad_input);
+        EXPECT_NE(std::string(e.what()).find(
+                      "constant bn.shift of the ONNX file has the value -2.99985e+06, which f16 cannot hold; take"),
+                  std::string::npos)
+            << e.what();
+    }
+    EXPECT_FALSE(onnx_file(graph, values, {.dtype = DType::bf16}).empty());
 }
 
 TEST_F(ExportOnnx, VectorsHaveNoPixels) {

@@ -191,7 +191,6 @@ TEST_F(Export, MistakesAreOneLine) {
     const std::string file = trained("mnist-linear", mnist()), to = dir_.path("x.safetensors");
     const std::string start = "export --model-file " + file + " --to ";
     EXPECT_EQ("", refusal(convoy_alone(start + dir_.path("x.pth")), Exit::usage, {"x.pth", "NAME.safetensors"}));
-    EXPECT_EQ("", refusal(convoy_alone(start + dir_.path("x.onnx") + " --dtype f16"), Exit::usage, {"--dtype f16"}));
     EXPECT_EQ("", refusal(convoy_alone(start + to + " --raw-pixels"), Exit::usage, {"--raw-pixels", "NAME.onnx"}));
     EXPECT_EQ("", refusal(convoy_alone(start + to + " --dtype f8"), Exit::usage, {"f32, f16 or bf16"}));
     EXPECT_EQ("", refusal(convoy_alone("export --to " + to), Exit::usage, {"--model-file"}));
