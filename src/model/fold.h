@@ -1,5 +1,5 @@
-// A batch norm in inference is y = factor x + shift by channel. After a convolution it can be a part
-// of the convolution's weight and bias.
+// A batch norm in inference is y = factor x + shift by channel. After a convolution it can be a
+// part of the convolution's weight and bias.
 #pragma once
 #include <vector>
 

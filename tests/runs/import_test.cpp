@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "base/durable.h"
+#include "data/weights_file.h"
 #include "tests/support/cluster.h"
 #include "train/model_file.h"
 
@@ -30,9 +32,9 @@ protected:
         said_ = f.out;
         return to;
     }
-    std::string exported(const std::string& model) {
+    std::string exported(const std::string& model, const std::string& dtype = "f32") {
         const std::string to = dir_.path("exported" + std::to_string(++files_) + ".safetensors");
-        EXPECT_EQ("", failure(convoy_alone("export --model-file " + model + " --to " + to)));
+        EXPECT_EQ("", failure(convoy_alone("export --model-file " + model + " --to " + to + " --dtype " + dtype)));
         return to;
     }
     /// Writes a model with other values in each element, and returns its path.
@@ -76,6 +78,23 @@ print(len(rows), "same" if np.abs(ours - rows).max() < 1e-4 else np.abs(ours - r
                   "8 same\n")
             << model;
     }
+}
+
+/// Returns type, shape and values of each tensor by its name, without DataParallel's prefix.
+auto tensors_of(const std::string& path) {
+    std::map<std::string, std::tuple<std::string, std::vector<int64_t>, std::vector<float>>> all;
+    const InputBytes file(path);
+    for (const StoredTensor& t : stored_tensors(file).tensors)
+        all[t.name.starts_with("module.") ? t.name.substr(7) : t.name] = {t.type, t.shape, stored_values(file, t)};
+    return all;
+}
+
+TEST_F(Import, WeightsOfPyTorchComeBackAsTheyWere) {
+    const std::string conv = weights("mnist-conv.safetensors"), linear = weights("mnist-linear.pth");
+    EXPECT_EQ(tensors_of(exported(imported(conv, "--model mnist-conv"), "f16")), tensors_of(conv));
+    EXPECT_EQ(tensors_of(exported(imported(linear, "--model mnist-linear"))), tensors_of(linear));
+    EXPECT_EQ(tensors_of(conv).size(), 8U);
+    EXPECT_EQ(tensors_of(linear).size(), 2U);
 }
 
 TEST_F(Import, ExportedModelsComeBackTheSame) {

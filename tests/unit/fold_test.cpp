@@ -10,7 +10,7 @@ namespace {
 
 constexpr Init zero = {Init::constant, 0};
 
-/// Folds a graph of one convolution with two filters and what `more` adds after it. Each element has
+/// Folds a graph of a convolution with two filters and what `more` adds after it. Each element has
 /// another value.
 template <class More> FoldedModel folded(bool bias, const More& more) {
     GraphBuilder b("test", 8, 8, 3, 10);
