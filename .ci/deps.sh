@@ -139,13 +139,21 @@ SUMS
 )
 
 # PyTorch for comparison, in a separate virtual environment. It needs no root.
-peers() { # peers [PACKAGE...]: with further packages
-  local venv=.deps/peers packages=(torch torchvision safetensors h5py numpy "$@")
-  "$venv/bin/python" -c "import $(IFS=,; echo "${packages[*]}")" 2>/dev/null && return 0
-  echo "fetching PyTorch, the newest on PyPI, into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
-  "$PYTHON" -m venv --without-pip "$venv"
-  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: "${packages[@]}" ||
-    { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
+peers() { # peers TARGET [PACKAGE==VERSION...]: for `make TARGET`, with further packages
+  local venv=.deps/peers target=$1 modules
+  shift
+  local packages=(torch==2.15.0 torchvision==0.29.2 safetensors==0.8.0 h5py==3.16.0 numpy==2.4.6 "$@")
+  modules=$(IFS=,; echo "${packages[*]%%==*}")
+  if [ -n "${PEER_PYTHON:-}" ]; then # any versions
+    "$PEER_PYTHON" -c "import $modules" 2>/dev/null || { echo "PEER_PYTHON=$PEER_PYTHON does not have all of ${modules//,/, }: install them there, or leave PEER_PYTHON out" >&2; exit 1; }
+    return 0
+  fi
+  "$venv/bin/python" -c 'import sys, importlib.metadata as m
+sys.exit(any(m.version(p.split("==")[0]).split("+")[0] != p.split("==")[1] for p in sys.argv[1:]))' "${packages[@]}" 2>/dev/null && return 0
+  echo "fetching ${packages[*]} into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
+  "$PYTHON" -m venv --without-pip "$venv" &&
+    "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: "${packages[@]}" ||
+    { echo "PyTorch could not be installed into $venv, which needs Python 3.11 or newer and PyPI; give a Python that has ${modules//,/, }: make $target PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
 # For tests of src/plot/to_tensorboard.py only; without it those tests are skipped.
@@ -237,5 +245,5 @@ case ${1:-} in
   peers) peers "${@:2}" ;;
   tensorboard) tensorboard ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers [PACKAGE...] | tensorboard | info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers TARGET [PACKAGE==VERSION...] | tensorboard | info" >&2; exit 2 ;;
 esac

@@ -207,7 +207,7 @@ sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kern
 PEER_PYTHON ?=
 PEER   ?= tests/peers/torch_step.py
 test-interchange: deps ## models compute the same in PyTorch and onnxruntime, from and to them; PEER_PYTHON=
-	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers timm onnx onnxruntime)
+	@PYTHON='$(PYTHON)' PEER_PYTHON='$(PEER_PYTHON)' bash .ci/deps.sh peers $@ timm==1.0.31 onnx==1.23.2 onnxruntime==1.32.0
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@for script in torch import onnx fine_tuning; do \
 	  echo "tests/interchange/$${script}_test.py"; \
@@ -215,7 +215,7 @@ test-interchange: deps ## models compute the same in PyTorch and onnxruntime, fr
 	done
 ROUNDS ?= 2
 bench-peers: deps ## images/s of Convoy and PyTorch alternately; ROUNDS= LINES= COMPILED= PEER_PYTHON= PEER=
-	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
+	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers $@)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@$(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
 	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))' $(if $(COMPILED),--compiled)

@@ -102,5 +102,23 @@ TEST(Deps, NoModuleOfTheCheckoutsFolderIsImported) {
     EXPECT_FALSE(std::filesystem::exists(dir.path("ran")));
 }
 
+// A fresh checkout whose pip reaches no network, and a Python of the user's without PyTorch.
+TEST(Deps, WithoutPyTorchAComparisonSaysWhatItNeeds) {
+    const TempDir dir;
+    write_file(dir.path("bin/python"), "#!/bin/sh\nexit 1\n");
+    ASSERT_EQ(run("chmod +x " + dir.path("bin/python") + " && cp -r .ci " + dir.path()).code, 0);
+    const std::string script = "bash " + dir.path(".ci/deps.sh") + " peers test-interchange timm==1.0.31",
+                      python = dir.path("bin/python");
+    for (const char* setting : {"PYTHON=", "PEER_PYTHON="}) {
+        const Finished f = run("env " + std::string(setting) + python + " " + script);
+        EXPECT_EQ(f.code, 1) << f.out;
+        EXPECT_EQ(f.err.find('\n'), f.err.size() - 1) << f.err;
+        for (const char* words : {"torch, torchvision, safetensors, h5py, numpy, timm", "PEER_PYTHON"})
+            EXPECT_NE(f.err.find(words), std::string::npos) << f.err;
+    }
+    EXPECT_NE(run("env PYTHON=" + python + " " + script).err.find("make test-interchange PEER_PYTHON="),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace convoy::test
