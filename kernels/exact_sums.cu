@@ -102,12 +102,13 @@ void check_alignment(const ExactSums& s, const float* gradients) {
 
 }  // namespace
 
-void deposit(const ExactSums& s, const float* gradients, const ExactPiece* pieces, int count, cudaStream_t stream) {
+void accumulate_exact(const ExactSums& s, const float* gradients, const ExactPiece* pieces, int count,
+                      cudaStream_t stream) {
     check_alignment(s, gradients);
     launch(add_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), gradients, pieces);
 }
 
-void withdraw(const ExactSums& s, const ExactPiece* pieces, int count, float* gradients, cudaStream_t stream) {
+void finalize_exact(const ExactSums& s, const ExactPiece* pieces, int count, float* gradients, cudaStream_t stream) {
     check_alignment(s, gradients);
     launch(take_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), pieces, gradients);
     launch(set_exponents, dim3(1), dim3(block_threads), sizeof(int), stream, Sums(s));

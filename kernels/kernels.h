@@ -154,7 +154,7 @@ void pad_shortcut_backward(int stride, const Tensor& dy, const Tensor& dx, int c
 // ---- dropout.cu ---------------------------------------------------------------------------------
 /// Computes out = in * mask / (1 - p), forward and backward alike; out may be in. The mask has the
 /// CPU backend's bits, because it counts only the `channels` real ones. `first` and `counters` are
-/// as in Bound.
+/// as in OpArguments.
 void dropout(const Dropout&, const Tensor& in, const Tensor& out, int channels, uint64_t seed, int64_t first,
              const Counters* counters, bool accumulate, cudaStream_t);
 
@@ -270,12 +270,13 @@ void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vecto
                    const LossScale* loss_scale, cudaStream_t);
 
 // ---- exact_sums.cu ------------------------------------------------------------------------------
-/// Implements Backend::deposit for a table of pieces on the device, whose bounds are multiples of
-/// 4. The arena of integers must begin at a multiple of 32 bytes, that of gradients at a multiple
-/// of 16. One kernel.
-void deposit(const ExactSums&, const float* gradients, const ExactPiece* pieces, int count, cudaStream_t);
-/// Implements Backend::withdraw after the all-reduces, for all pieces of the arena. Two kernels.
-void withdraw(const ExactSums&, const ExactPiece* pieces, int count, float* gradients, cudaStream_t);
+/// Implements Backend::accumulate_exact for a table of pieces on the device. Bounds of pieces are
+/// multiples of 4. The arena of integers must begin at a multiple of 32 bytes, that of gradients at
+/// a multiple of 16. One kernel.
+void accumulate_exact(const ExactSums&, const float* gradients, const ExactPiece* pieces, int count, cudaStream_t);
+/// Implements Backend::finalize_exact after the all-reduces, for all pieces of the arena. Two
+/// kernels.
+void finalize_exact(const ExactSums&, const ExactPiece* pieces, int count, float* gradients, cudaStream_t);
 
 // ---- record.cu ----------------------------------------------------------------------------------
 /// Times of the running step, in nanoseconds of the device's clock.
@@ -285,8 +286,8 @@ struct StepTimes {
 };
 /// Writes the current time.
 void mark(uint64_t* when, cudaStream_t);
-/// Implements Backend::request. requests [3] are stop, checkpoint and hold; null: none. They are in
-/// pinned host memory that the device can read (the integers of Requests).
+/// Implements Backend::request. requests [3] are stop, checkpoint and snapshot; null: none. They
+/// are in pinned host memory that the device can read (the integers of Requests).
 void request(const int* requests, BatchStats* stats, BatchStats* own, cudaStream_t);
 /// Implements Backend::record.
 void record(const Record&, const StepTimes*, cudaStream_t);

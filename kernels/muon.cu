@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(block_threads) normalise(const MuonMatrix* mat
 }
 
 /// A GEMM: to [rows][columns] = alpha * plus + beta * left * right. Each operand has two strides.
-struct Product {
+struct Gemm {
     const float *left, *right, *plus;
     float* to;
     int rows, columns, terms;
@@ -99,7 +99,7 @@ enum class Stage { gram, polynomial, next };
 
 /// Returns the GEMM of a stage. gram: A = x x^T on the smaller side. polynomial: B = muon_b A +
 /// muon_c A A. next: muon_a x + B x.
-__device__ Product product_of(const MuonMatrix& m, Stage stage, const float* x, float* to) {
+__device__ Gemm gemm_of(const MuonMatrix& m, Stage stage, const float* x, float* to) {
     const bool wide = m.rows <= m.columns;
     const int side = wide ? m.rows : m.columns, across = wide ? m.columns : m.rows;
     const int64_t c = m.columns;
@@ -128,7 +128,7 @@ __device__ void read_tile(const float* from, int row, int rows, int64_t row_stri
 /// Computes a stage's GEMM of each matrix. Grid (tiles of the largest GEMM, matrices).
 __global__ void __launch_bounds__(block_threads) multiply(const MuonMatrix* matrices, Stage stage, int from) {
     const MuonMatrix& m = matrices[blockIdx.y];
-    const Product p = product_of(m, stage, m.x[from], m.x[1 - from]);
+    const Gemm p = gemm_of(m, stage, m.x[from], m.x[1 - from]);
     const int across = (p.columns + tile - 1) / tile, down = (p.rows + tile - 1) / tile;
     if (int(blockIdx.x) >= across * down) return;
     const int row = int(blockIdx.x) / across * tile, column = int(blockIdx.x) % across * tile;

@@ -11,7 +11,7 @@ __global__ void write_time(uint64_t* when) { *when = device_time(); }
 __global__ void copy_requests(const volatile int* requests, BatchStats* stats, BatchStats* own) {
     stats->stop = requests ? float(requests[0]) : 0.0f;  // the host may write at any time
     stats->checkpoint = requests ? float(requests[1]) : 0.0f;
-    stats->hold = requests ? float(requests[2]) : 0.0f;
+    stats->snapshot = requests ? float(requests[2]) : 0.0f;
     if (own) *own = *stats;
 }
 
@@ -32,7 +32,7 @@ __global__ void write_record(Record record, const StepTimes* times) {
     r.comm_exposed_seconds = seconds(times->wait_began, times->wait_ended);
     r.stop = stats.stop > 0;
     r.checkpoint = stats.checkpoint > 0;
-    r.hold = stats.hold > 0;
+    r.snapshot = stats.snapshot > 0;
     r.skipped = stats.skipped > 0;
     r.images = record.global_batch;
     r.own_images = record.batch;

@@ -65,7 +65,7 @@ struct BackendOptions {
     Precision precision = Precision::f32;  ///< the precision that with_precision() gave the graph
 
     /// count the memory of programs but run none: allocated blocks stay untouched
-    bool plan_only = false;
+    bool dry_run = false;
     /// results must not depend on the number of ranks and threads (--virtual-ranks)
     bool invariant = false;
 
@@ -86,20 +86,20 @@ struct BackendOptions {
 /// Runs tapes on the device, and waits for them.
 class TapeRunner {
 public:
-    /// Makes a tape runnable. CPU: a loop over its steps. CUDA: captured once, then replayed.
+    /// Makes a tape runnable. CPU: a loop over its launches. CUDA: captured once, then replayed.
     virtual std::function<void()> finish(Tape) = 0;
-    /// Makes each run append the times of its tape steps to the vector; null: no longer. Does
-    /// nothing on GPUs, whose steps only launch: use a profiler there.
+    /// Makes each run append the times of its launches to the vector; null: no longer. Does nothing
+    /// on GPUs, whose launches are asynchronous: use a profiler there.
     virtual void trace(std::vector<Span>*) {}
-    /// Runs the tape steps one after another, and returns the seconds that each took on the device.
-    virtual std::vector<double> time_steps(const Tape&) = 0;
+    /// Runs the launches one after another, and returns the seconds that each took on the device.
+    virtual std::vector<double> time_launches(const Tape&) = 0;
     virtual void synchronize() = 0;
     /// Marks the end of everything launched so far. The returned function blocks until the device
     /// has reached the mark, but does not wait for later launches.
     virtual std::function<void()> mark() {
         return [] {};
     }
-    /// Keeps the host's cores free for some seconds: a running tape waits before its next step.
+    /// Keeps the host's cores free for some seconds: a running tape waits before its next launch.
     /// Called from another thread.
     virtual void pause(double /*seconds*/) {}
 

@@ -11,7 +11,7 @@ Versions cuda_versions() { return {}; }
 
 std::vector<CudaLibrary> cuda_libraries() { return {}; }
 
-std::string plan_table(const Graph&, const PlannedStep&, const std::string&) {
+std::string plan_table(const Graph&, const StepSpec&, const std::string&) {
     fail(Exit::usage, "--plans: " + cuda_unavailable());
 }
 

@@ -12,7 +12,7 @@ namespace cuda {
 std::unique_ptr<Backend> make_backend(const BackendOptions&, Comm&);
 std::string unavailable();
 Versions versions();
-std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
+std::string plan_table(const Graph&, const StepSpec&, const std::string& chip);
 int first_capability();
 bool probe_plans(const std::vector<PlanSpec>&, const std::function<void(const std::string&)>& say);
 }  // namespace cuda
@@ -24,7 +24,7 @@ struct CudaEntry {
     std::unique_ptr<Backend> (*make_backend)(const BackendOptions&, Comm&);
     std::string (*unavailable)();
     Versions (*versions)();
-    std::string (*plan_table)(const Graph&, const PlannedStep&, const std::string& chip);
+    std::string (*plan_table)(const Graph&, const StepSpec&, const std::string& chip);
     int (*first_capability)();
     bool (*probe_plans)(const std::vector<cuda::PlanSpec>&, const std::function<void(const std::string&)>& say);
 };

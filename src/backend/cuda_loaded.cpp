@@ -160,7 +160,7 @@ std::vector<CudaLibrary> cuda_libraries() {
     return libraries;
 }
 
-std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
+std::string plan_table(const Graph& graph, const StepSpec& step, const std::string& chip) {
     const Opened& opened = open_backend();
     if (!opened.backend) fail(Exit::usage, "--plans: " + opened.problem);
     return opened.backend->plan_table(graph, step, chip);

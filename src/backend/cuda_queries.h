@@ -36,7 +36,7 @@ struct CudaLibrary {
 /// executable was built without that backend.
 std::vector<CudaLibrary> cuda_libraries();
 /// The training step that plan_table() describes.
-struct PlannedStep {
+struct StepSpec {
     int batch = 1;  ///< samples per rank
     Precision precision = Precision::f32;
     NormBy norm_by{};
@@ -46,7 +46,7 @@ struct PlannedStep {
 };
 /// Returns a table of what cuDNN offers for a step on a chip ("h100", "a100"), which may be absent.
 /// Throws Exit::usage.
-std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
+std::string plan_table(const Graph&, const StepSpec&, const std::string& chip);
 /// Returns the compute capability of the first visible GPU, as 90. Throws Exit::usage without one.
 int first_capability();
 /// How long one of cuDNN's engines may take in probe_plans().

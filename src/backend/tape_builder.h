@@ -1,4 +1,4 @@
-// Selects how the ops of a program run, and appends its steps to a tape. Logical ranks have a
+// Selects how the ops of a program run, and appends its launches to a tape. Logical ranks have a
 // separate part.
 #pragma once
 #include <atomic>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "model/graph.h"
+#include "ops/algorithms.h"
 #include "ops/exact_sums.h"
 #include "ops/records.h"
-#include "ops/step.h"
-#include "ops/ways.h"
+#include "ops/tape.h"
 
 namespace convoy {
 
@@ -19,18 +19,18 @@ namespace convoy {
 /// without another collective.
 struct Requests {
     std::atomic<int> stop{0}, checkpoint{0};
-    /// keep the state after this step readable during the next one, because a step takes long
-    std::atomic<int> hold{0};
+    /// keep a snapshot of the state after this step during the next one, because a step takes long
+    std::atomic<int> snapshot{0};
 };
 
-/// The operands of one op in one program. A Bound is valid only while the tape is built; a tape
-/// step keeps the tensors, never the Bound itself. Vectors are indexed by ValueId or ParamId. A
-/// tensor without data is either not wanted or has no memory (Ways::memory).
-struct Bound {
+/// The operands of one op in one program. They are valid only while the tape is built; a launch
+/// keeps the tensors, never the OpArguments. Vectors are indexed by ValueId or ParamId. A tensor
+/// without data is either not wanted or has no memory (Algorithms::memory).
+struct OpArguments {
     int op;            ///< index in Graph::ops
-    std::string name;  ///< the op's name, used in the names of its tape steps: "stage1.block0.conv1"
+    std::string name;  ///< the op's name, used in the names of its launches: "stage1.block0.conv1"
     const Graph& graph;
-    const Ways& ways;                            ///< made by OpTuning::decide() for this program
+    const Algorithms& algorithms;                ///< made by OpTuning::select() for this program
     const std::vector<Tensor>& values;           ///< activations [n, h, w, c], on the device
     const std::vector<Tensor>& value_gradients;  ///< same shapes
     const std::vector<Tensor>& params;           ///< f32, on the device
@@ -46,28 +46,27 @@ struct Bound {
     uint64_t seed;
     bool training;
 
-    void* own_saved() const { return saved[size_t(op)]; }
-    /// Returns the identity of a tape step of this op. `what` precedes the op's name: "conv
-    /// forward".
-    StepId step(StepPhase phase, const std::string& what) const { return {op, phase, what + " " + name}; }
+    void* own_saved() const { return saved[op]; }
+    /// Returns the identity of a launch of this op. `what` precedes the op's name: "conv forward".
+    LaunchId launch(LaunchPhase phase, const std::string& what) const { return {op, phase, what + " " + name}; }
 };
 
 /// Selects how each op of a program runs, by measuring where that pays.
 class OpTuning {
 public:
-    /// Collective, called before decide() of a training program. Ranks with the same kind of device
-    /// and batch size decide alike from then on. One rank's measurements count for all of them.
+    /// Collective, called before select() of a training program. Ranks with the same kind of device
+    /// and batch size select alike from then on. One rank's measurements count for all of them.
     /// Does nothing where nothing is measured.
-    virtual void agree(const Outline&) {}
-    /// Decides how each op of a program runs, and so what memory it takes. May time alternatives on
-    /// the device. The program's Bound must refer to the returned Ways.
-    virtual std::shared_ptr<const Ways> decide(const Outline&) = 0;
-    /// Returns what was chosen by measuring, on the devices of all ranks that agreed; empty if
-    /// nothing was.
-    virtual std::string choices() const { return ""; }
-    /// Restores what choices() returned, so that equal devices choose the same again. Call it
-    /// before agree() and decide().
-    virtual void take_choices(const std::string&) {}
+    virtual void tune(const ProgramShape&) {}
+    /// Selects how each op of a program runs, and so what memory it takes. May time alternatives on
+    /// the device. The program's OpArguments must refer to the result.
+    virtual std::shared_ptr<const Algorithms> select(const ProgramShape&) = 0;
+    /// Returns the measured times and selected plans of all ranks' devices, as text; empty if
+    /// nothing was measured.
+    virtual std::string tuning() const { return ""; }
+    /// Restores what tuning() returned, so that equal devices select the same again. Call it before
+    /// tune() and select().
+    virtual void restore_tuning(const std::string&) {}
 
 protected:
     ~OpTuning() = default;
@@ -76,12 +75,12 @@ protected:
 /// All functions only append to the tape: the work is done when the tape runs.
 class TapeBuilder {
 public:
-    /// Appends an op's steps to the tape; the loss also writes Bound::stats. A backend has one
-    /// function per op, in the file with the op's name.
-    virtual void forward(const Op&, const Bound&, Tape&) = 0;
-    virtual void backward(const Op&, const Bound&, Tape&) = 0;
+    /// Appends an op's launches to the tape; the loss also writes OpArguments::stats. A backend has
+    /// one function per op, in the file with the op's name.
+    virtual void forward(const Op&, const OpArguments&, Tape&) = 0;
+    virtual void backward(const Op&, const OpArguments&, Tape&) = 0;
     /// Appends what is left to write the param_gradients of all ops appended by backward() so far.
-    /// Call it before a step that reads them.
+    /// Call it before a launch that reads them.
     virtual void finish_gradients(Tape&) {}
 
     virtual void gather(const Gather&, Tape&) = 0;
@@ -127,17 +126,17 @@ public:
     }
     /// Adds gradients [begin, end) of one logical rank to the sums, and notes their exponents.
     /// `gradients` points to offset 0 of an arena.
-    virtual void deposit(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) = 0;
-    /// Reports that a lane has deposited all of [begin, end); appended after the last deposit()
-    /// into that range. Once all lanes have reported, the all-reduce of these sums starts. All
-    /// lanes must have their buckets in the same order.
+    virtual void accumulate_exact(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) = 0;
+    /// Reports that a lane has added all of [begin, end); appended after the last
+    /// accumulate_exact() into that range. Once all lanes have reported, the all-reduce of these
+    /// sums starts. All lanes must have their buckets in the same order.
     virtual void allreduce(const ExactSums&, size_t begin, size_t end, Tape&) = 0;
     /// Finishes a step; called after side_by_side(). Waits for all all-reduces started so far, and
     /// for the largest exponents of all ranks. Then writes the whole gradient arena: each sum,
     /// rounded once. A tensor in which some gradient was not finite gets NaN. Finally sets tops,
     /// seen, redo and sums for the next step. `redo` asks to repeat this step: some tensor's
     /// gradients were all finite, but one had an exponent above the tensor's.
-    virtual void withdraw(const ExactSums&, float* gradients, Tape&) = 0;
+    virtual void finalize_exact(const ExactSums&, float* gradients, Tape&) = 0;
 
 protected:
     ~LogicalLanes() = default;

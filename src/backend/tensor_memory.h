@@ -16,7 +16,7 @@ class TensorMemory {
 public:
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
     /// Like allocate(), but where all-reduces are fastest.
-    virtual Buffer allocate_summed(size_t bytes) { return allocate(bytes); }
+    virtual Buffer allocate_reduced(size_t bytes) { return allocate(bytes); }
     /// Allocates memory that steps write and the host reads at the same address. The host reads it
     /// after a TapeRunner::mark(), while later steps run.
     virtual Buffer allocate_shared(size_t bytes) { return allocate(bytes); }
@@ -42,7 +42,7 @@ public:
     virtual std::optional<size_t> device_memory_free() const { return std::nullopt; }
     /// Reserves host memory for other things than tensors; `what_for` names them in messages.
     /// Throws Exit::out_of_memory. Does nothing on GPUs, whose tensors are not in host memory.
-    virtual void set_aside(size_t /*bytes*/, const std::string& /*what_for*/, Taker) {}
+    virtual void set_aside(size_t /*bytes*/, const std::string& /*what_for*/, MemoryOwner) {}
 
 protected:
     ~TensorMemory() = default;

@@ -11,7 +11,7 @@ namespace convoy {
 
 /// The owner of a block: each rank of the node has its own block, only this rank has one, or all
 /// ranks of the node share one.
-enum class Taker : uint8_t { each_rank, this_rank, node };
+enum class MemoryOwner : uint8_t { each_rank, this_rank, node };
 
 class MemoryBudget {
 public:
@@ -39,18 +39,19 @@ public:
     /// process alone (ulimit) count it.
     void take_addresses(size_t bytes);
     /// Subtracts a block for `what`. Throws Exit::out_of_memory with shortage() if it does not fit.
-    void take_or_fail(size_t bytes, const std::string& what, const std::string& advice, Taker = Taker::each_rank);
+    void take_or_fail(size_t bytes, const std::string& what, const std::string& advice,
+                      MemoryOwner = MemoryOwner::each_rank);
 
     /// Returns the message about a block that does not fit: the bytes needed, the bytes left, and
     /// the limit.
-    std::string shortage(size_t bytes, Taker, const std::string& what, const std::string& advice) const;
+    std::string shortage(size_t bytes, MemoryOwner, const std::string& what, const std::string& advice) const;
 
 private:
     struct Least {
         size_t bytes;
         const Part* part;
     };
-    Least least(Taker) const;
+    Least least(MemoryOwner) const;
 
     std::vector<Part> parts_;  // limit.left is the total for all ranks that share the limit
     size_t ranks_;

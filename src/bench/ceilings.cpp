@@ -54,7 +54,7 @@ void fill(Backend& backend, const Tensor& t) {
 }
 
 /// Returns a graph of one 1x1 convolution, which is a GEMM.
-Graph product_graph(DType type, const Shape& weight) {
+Graph gemm_graph(DType type, const Shape& weight) {
     constexpr int side = 16;
     Graph graph;
     graph.input = 0;
@@ -74,27 +74,27 @@ double multiplied_flops(Backend& backend, const Graph& graph, const Tensor& weig
     fill(backend, values[0]);
     const std::vector<Tensor> none_of_values(2), none_of_params(1);
     const GradientFlow gradients = gradient_flow(graph);
-    const std::shared_ptr<const Ways> ways = backend.decide({graph, images, false, gradients});
+    const std::shared_ptr<const Algorithms> algorithms = backend.select({graph, images, false, gradients});
     const std::vector<void*> saved(1);
-    const Bound bound{.op = 0,
-                      .name = "ceiling",
-                      .graph = graph,
-                      .ways = *ways,
-                      .values = values,
-                      .value_gradients = none_of_values,
-                      .params = params,
-                      .param_gradients = none_of_params,
-                      .accumulate = gradients.accumulate[0],
-                      .saved = saved,
-                      .labels = {},
-                      .stats = nullptr,
-                      .counters = nullptr,
-                      .global_batch = images,
-                      .first = 0,
-                      .seed = 0,
-                      .training = true};
+    const OpArguments arguments{.op = 0,
+                                .name = "ceiling",
+                                .graph = graph,
+                                .algorithms = *algorithms,
+                                .values = values,
+                                .value_gradients = none_of_values,
+                                .params = params,
+                                .param_gradients = none_of_params,
+                                .accumulate = gradients.accumulate[0],
+                                .saved = saved,
+                                .labels = {},
+                                .stats = nullptr,
+                                .counters = nullptr,
+                                .global_batch = images,
+                                .first = 0,
+                                .seed = 0,
+                                .training = true};
     return 2.0 * double(pixels.pixels()) * channels * channels /
-           seconds_of(backend, [&](Tape& tape) { backend.forward(graph.ops[0], bound, tape); });
+           seconds_of(backend, [&](Tape& tape) { backend.forward(graph.ops[0], arguments, tape); });
 }
 
 }  // namespace
@@ -103,8 +103,8 @@ Ceilings measure_ceilings(Backend& backend, DType values, bool f32_too) {
     Ceilings c;
     const Shape shape{1024, 1, 1, 1024};
     const auto flops_in = [&](DType type, const Tensor& weight) {
-        const Graph graph = product_graph(type, shape);
-        if (backend.facts().synchronous) backend.agree({graph, 1, false, gradient_flow(graph)});
+        const Graph graph = gemm_graph(type, shape);
+        if (backend.facts().synchronous) backend.tune({graph, 1, false, gradient_flow(graph)});
         const double flops = multiplied_flops(backend, graph, weight, 16);
         return flops > 1e13 ? multiplied_flops(backend, graph, weight, 512) : flops;  // a larger batch fills a GPU
     };

@@ -101,7 +101,7 @@ void count(BenchResult& r, const Comm& comm, const Backend& backend, const Graph
     r.parameters = int64_t(graph.trained_count());
     r.global_batch = setup.global_batch;
     r.logical_ranks = setup.logical_ranks;
-    r.batch_per_rank = setup.dealing(comm.size()).samples_of(setup.global_batch, 0).count;
+    r.batch_per_rank = setup.batch_split(comm.size()).samples_of(setup.global_batch, 0).count;
 }
 
 }  // namespace
@@ -122,12 +122,12 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
     Requests nobody;
     std::unique_ptr<Trainer> trainer;
     comm.together([&] { trainer = std::make_unique<Trainer>(comm, backend, graph, data, nullptr, setup, nobody); });
-    trainer->programs().plan();
+    trainer->programs().prepare();
     comm.together([&] { trainer->programs().build(); });
     trainer->programs().initialise();
     Stopwatch watch(backend, steps);
     std::vector<Span> timeline;
-    std::vector<StepTime> profile;
+    std::vector<LaunchTime> profile;
     comm.or_abort([&] {
         try {
             trainer->run(watch);
@@ -141,8 +141,8 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
 
     Measured all;
     BenchResult& r = all.result = std::move(known);
-    const int mine = int(setup.dealing(comm.size()).samples_of(setup.global_batch, comm.rank()).count);
-    const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer, trainer->programs().ways());
+    const int mine = int(setup.batch_split(comm.size()).samples_of(setup.global_batch, comm.rank()).count);
+    const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer, trainer->programs().algorithms());
     if (steps.profiled > 0) {
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();

@@ -10,18 +10,18 @@
 
 namespace convoy {
 
-std::vector<OpClass> by_class(const std::vector<StepTime>& times, const Graph& graph, const WorkByClass& work) {
-    // If a backend fuses two ops into a step, their classes become one: work is counted by op.
-    std::map<std::string, std::string> whole;  // class of an op -> class of the fused step
-    for (const StepTime& t : times)
-        for (const std::string& part : parts_of_step(t.step, graph)) whole[part] = class_of_step(t.step, graph);
+std::vector<OpClass> by_class(const std::vector<LaunchTime>& times, const Graph& graph, const WorkByClass& work) {
+    // If a backend fuses two ops into a launch, their classes become one: work is counted by op.
+    std::map<std::string, std::string> whole;  // class of an op -> class of the fused launch
+    for (const LaunchTime& t : times)
+        for (const std::string& part : parts_of_launch(t.launch, graph)) whole[part] = class_of_launch(t.launch, graph);
     const auto counted_as = [&](const std::string& name) {
         const auto found = whole.find(name);
         return found == whole.end() ? name : found->second;
     };
     std::map<std::string, OpClass> by_name;
-    for (const StepTime& t : times) {
-        OpClass& c = by_name[counted_as(class_of_step(t.step, graph))];
+    for (const LaunchTime& t : times) {
+        OpClass& c = by_name[counted_as(class_of_launch(t.launch, graph))];
         c.seconds += t.seconds;
     }
     for (const auto& [name, counted] : work) {

@@ -21,8 +21,8 @@ struct OpClass {
     double seconds = 0;
     Work work;
 };
-/// Adds up times and work by class_of_step(); returns the slowest class first.
-std::vector<OpClass> by_class(const std::vector<StepTime>&, const Graph&, const WorkByClass&);
+/// Adds up times and work by class_of_launch(); returns the slowest class first.
+std::vector<OpClass> by_class(const std::vector<LaunchTime>&, const Graph&, const WorkByClass&);
 
 struct BenchResult {
     std::string model, precision, device, data, image_size;  ///< data: a folder, or "synthetic"

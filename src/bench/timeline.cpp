@@ -17,22 +17,22 @@ Json events_of(const std::vector<Span>& spans, double origin, int rank, const st
     named("process_name", 0, "rank " + std::to_string(rank) + " on " + host);
     named("thread_name", 0, "compute");
     named("thread_name", 1, "all-reduce");
-    int sums = 0;
+    int all_reduces = 0;
     for (const Span& s : spans) {
         const double begin = 1e6 * (s.begin - origin), end = 1e6 * (s.end - origin);
         const Json event = {{"name", s.id.name},
-                            {"cat", class_of_step(s.id, graph)},
+                            {"cat", class_of_launch(s.id, graph)},
                             {"pid", rank},
-                            {"tid", s.lane == Lane::compute ? 0 : 1}};
+                            {"tid", s.resource == Resource::compute ? 0 : 1}};
         const auto add = [&](Json more) {
             Json whole = event;
             whole.update(more);
             events.push_back(whole);
         };
-        if (s.lane == Lane::compute) {
+        if (s.resource == Resource::compute) {
             add({{"ph", "X"}, {"ts", begin}, {"dur", end - begin}});
         } else {  // all-reduces may overlap: write asynchronous events, paired by id
-            const std::string id = std::to_string(rank) + "." + std::to_string(sums++);
+            const std::string id = std::to_string(rank) + "." + std::to_string(all_reduces++);
             add({{"ph", "b"}, {"id", id}, {"ts", begin}});
             add({{"ph", "e"}, {"id", id}, {"ts", end}});
         }

@@ -10,7 +10,7 @@
 namespace convoy {
 
 /// Returns the trace as JSON on rank 0, and an empty text on other ranks. Each rank is shown as a
-/// process with the steps of its thread, and with all-reduces from start to end. Collective.
+/// process with the launches of its thread, and with all-reduces from start to end. Collective.
 std::string timeline_json(Comm&, const std::vector<Span>& of_this_rank, const Graph&, const BenchResult&);
 
 }  // namespace convoy

@@ -1,6 +1,6 @@
 #include "cli/choices.h"
 
-#include "backend/cpu/conv_ways.h"
+#include "backend/cpu/conv_algorithms.h"
 
 namespace convoy {
 
@@ -56,8 +56,8 @@ const Choices<ConvBy>& conv_choices() {
         {name_of(ConvBy::direct_bf16), ConvBy::direct_bf16},
         {name_of(ConvBy::winograd), ConvBy::winograd},
         {name_of(ConvBy::winograd_large), ConvBy::winograd_large, "in bf16"},
-        {name_of(ConvBy::product), ConvBy::product, "of matrices"},
-        {name_of(ConvBy::product_bf16), ConvBy::product_bf16, "where they can, else direct"}};
+        {name_of(ConvBy::gemm), ConvBy::gemm, "of matrices"},
+        {name_of(ConvBy::gemm_bf16), ConvBy::gemm_bf16, "where they can, else direct"}};
     return choices;
 }
 

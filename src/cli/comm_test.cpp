@@ -6,7 +6,7 @@
 
 #include "base/durable.h"
 #include "base/text.h"
-#include "bench/sums_result.h"
+#include "bench/all_reduce_result.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -26,11 +26,12 @@ struct CommTestOptions {
     double sleep = 0;
     bool share = false, no_environment = false;
     std::vector<size_t> sizes;
-    SumLines lines = SumLines::plain;
+    AllReduceLines lines = AllReduceLines::plain;
 };
 
-Choices<SumLines> formats() {
-    return {{"plain", SumLines::plain}, {"toy", SumLines::toy, "those of the PyTorch script, and no others"}};
+Choices<AllReduceLines> formats() {
+    return {{"plain", AllReduceLines::plain},
+            {"toy", AllReduceLines::toy, "those of the PyTorch script, and no others"}};
 }
 
 po::options_description description(CommTestOptions& o) {
@@ -68,7 +69,7 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
     if (!(o.sleep >= 0 && o.sleep <= 60))
         fail(Exit::usage, formatted("--sleep %g: must be from 0 to 60 seconds", o.sleep));
     o.lines = choose("log-format", o.format, formats());
-    if (o.lines == SumLines::toy && !o.bytes.empty())
+    if (o.lines == AllReduceLines::toy && !o.bytes.empty())
         fail(Exit::usage, "--log-format toy is of the sums of small numbers; leave it out, or leave out --bytes");
     if (o.no_environment && o.json.empty())
         fail(Exit::usage, "--no-environment: has no effect without --json; leave it out");
@@ -114,15 +115,16 @@ std::optional<Cluster> cluster_of(const CommTestOptions& o, const Layout& l) {
 /// Measures sizes, and says what there is to say of them.
 void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
              const std::optional<Cluster>& cluster) {
-    const std::string way = backend.facts().transport;
-    const bool by_nccl = way.starts_with("NCCL");
-    ExpectedSum expected;
+    const std::string transport = backend.facts().transport;
+    const bool by_nccl = transport.starts_with("NCCL");
+    ExpectedAllReduce expected;
     if (cluster)
         expected = [&](size_t bytes) {
-            const SumTime t = all_reduce_time(*cluster, double(bytes), layout.hosts, layout.ranks_per_host);
+            const AllReduceTime t = all_reduce_time(*cluster, double(bytes), layout.hosts, layout.ranks_per_host);
             return by_nccl || t.measured ? t.seconds : NAN;
         };
-    const std::vector<SizeTime> times = measure_sums(comm, backend, o.sizes, o.iterations, uint64_t(o.seed), expected);
+    const std::vector<SizeTime> times =
+        measure_all_reduces(comm, backend, o.sizes, o.iterations, uint64_t(o.seed), expected);
     if (!comm.root()) return;
     if (expected && std::isnan(expected(o.sizes[0])))
         std::printf(
@@ -130,19 +132,19 @@ void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layou
             "in %s would tell\n",
             o.cluster.c_str());
     else if (expected)
-        std::printf("# %s\n", verdict_on_sums(times, expected, by_nccl).c_str());
+        std::printf("# %s\n", verdict_on_all_reduces(times, expected, by_nccl).c_str());
     if (o.json.empty()) return;
     if (const std::string warning = warning_of_falling_times(times); !warning.empty())
         std::printf("# %s\n", warning.c_str());
-    const std::string json = sums_json({.ranks = layout.ranks,
-                                        .hosts = layout.hosts,
-                                        .ranks_per_host = layout.ranks_per_host,
-                                        .device = backend.facts().device,
-                                        .device_kind = backend.facts().synchronous ? "cpu" : "gpu",
-                                        .transport = way.empty() ? "MPI" : way,
-                                        .versions = versions_of_run(backend),
-                                        .environment = o.no_environment ? Facts() : environment_of_run(backend),
-                                        .sizes = times}) +
+    const std::string json = all_reduce_json({.ranks = layout.ranks,
+                                              .hosts = layout.hosts,
+                                              .ranks_per_host = layout.ranks_per_host,
+                                              .device = backend.facts().device,
+                                              .device_kind = backend.facts().synchronous ? "cpu" : "gpu",
+                                              .transport = transport.empty() ? "MPI" : transport,
+                                              .versions = versions_of_run(backend),
+                                              .environment = o.no_environment ? Facts() : environment_of_run(backend),
+                                              .sizes = times}) +
                              "\n";
     comm.or_abort([&] { replace_file(o.json, {json.begin(), json.end()}); });
 }
@@ -174,15 +176,15 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     how.capture = comm.size() > 1;  // of one rank there is nothing to capture
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
     const std::vector<std::string> places = comm.gather_all(comm.host() + ": " + backend->facts().device);
-    if (comm.root() && o.lines == SumLines::plain)
-        for (int rank = 0; rank < comm.size(); ++rank)
-            std::printf("# rank %d on %s\n", rank, places[size_t(rank)].c_str());
-    if (const std::string way = backend->facts().transport; comm.root() && o.lines == SumLines::plain && !way.empty())
-        std::printf("# sums by %s\n", way.c_str());
+    if (comm.root() && o.lines == AllReduceLines::plain)
+        for (int rank = 0; rank < comm.size(); ++rank) std::printf("# rank %d on %s\n", rank, places[rank].c_str());
+    if (const std::string transport = backend->facts().transport;
+        comm.root() && o.lines == AllReduceLines::plain && !transport.empty())
+        std::printf("# sums by %s\n", transport.c_str());
     std::fflush(stdout);
     if (o.steps > 0)
-        sum_small_numbers(comm, *backend,
-                          {.steps = o.steps, .sleep = o.sleep, .seed = uint64_t(o.seed), .lines = o.lines});
+        all_reduce_small_numbers(comm, *backend,
+                                 {.steps = o.steps, .sleep = o.sleep, .seed = uint64_t(o.seed), .lines = o.lines});
     if (!o.sizes.empty()) measure(comm, *backend, o, layout, cluster);
     return 0;
 }

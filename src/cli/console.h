@@ -10,7 +10,7 @@
 namespace convoy {
 
 /// Texts about choices that Convoy made itself; empty if the options decide.
-struct PlanNotes {
+struct SetupNotes {
     std::string rate{}, stem{}, weights{}, trained{};
 };
 
@@ -20,8 +20,8 @@ public:
     Console(const Trainer&, Terminal&, std::unique_ptr<ProgressLines> = nullptr);
 
     /// The plan, in some ten lines.
-    void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
-                    const Graph&, const TrainSetup&, int ranks, const PlanNotes& = {});
+    void print_setup(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
+                     const Graph&, const TrainSetup&, int ranks, const SetupNotes& = {});
     /// No step follows.
     void end_progress() { lines_->on_end(); }
     /// The run ended by itself, or was stopped, and left everything in `folder`. `again` is the

@@ -22,18 +22,18 @@
 namespace convoy {
 namespace {
 
-/// The plan of the conversion: made by rank 0, used by all ranks.
+/// The shards to write and their images: assigned by rank 0, used by all ranks.
 struct Work {
-    ImagePlan plan;
+    ShardAssignment assignment;
     Source source;         ///< classes and provenance
     std::string finished;  ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
     ListSummary found;     ///< on rank 0
 };
 
 /// SHA-256 of every image's name, class and size, in the order of the rows.
-std::string digest_of_plan(const ImagePlan& plan) {
+std::string digest_of_assignment(const ShardAssignment& assignment) {
     Digest digest(Digest::Kind::sha256);
-    for (const PlannedShard& shard : plan.shards) {
+    for (const AssignedShard& shard : assignment.shards) {
         const std::string name = shard.name();
         digest.update(name.c_str(), name.size() + 1);
         for (const ListedImage& image : shard.images) {
@@ -47,9 +47,9 @@ std::string digest_of_plan(const ImagePlan& plan) {
 
 /// SHA-256 of when each image's file was changed. A data set does not depend on it, but a file that
 /// was replaced by one of the same size shows in it.
-std::string digest_of_changes(const ImagePlan& plan) {
+std::string digest_of_changes(const ShardAssignment& assignment) {
     Digest digest(Digest::Kind::sha256);
-    for (const PlannedShard& shard : plan.shards)
+    for (const AssignedShard& shard : assignment.shards)
         for (const ListedImage& image : shard.images) digest.update(&image.changed, sizeof image.changed);
     return digest.hex();
 }
@@ -57,14 +57,14 @@ std::string digest_of_changes(const ImagePlan& plan) {
 /// All that a shard's bytes depend on.
 std::string identity_of(const Work& work, const ImageOptions& o) {
     std::vector<std::string> sources;
-    for (const FilePlace& source : work.plan.sources) sources.push_back(source.shown);
-    const nlohmann::json json{{"list", digest_of_plan(work.plan)},
+    for (const FilePlace& source : work.assignment.sources) sources.push_back(source.shown);
+    const nlohmann::json json{{"list", digest_of_assignment(work.assignment)},
                               {"sources", sources},
-                              {"changed", digest_of_changes(work.plan)},
+                              {"changed", digest_of_changes(work.assignment)},
                               {"classes", work.source.class_names},
                               {"layout", int(o.rules.layout)},
                               {"resize", o.rules.resize.text()},
-                              {"seed", o.plan.seed},
+                              {"seed", o.sharding.seed},
                               {"converter", std::string(version) + " " + commit()},
                               {"libraries", jpeg_version() + " " + png_version()}};
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -80,7 +80,7 @@ std::string name_of(const std::string& path) {
 constexpr double few_rows = 16;
 
 /// Returns the lists of which a shard could have so few rows.
-std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, const PlanOptions& o) {
+std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, const ShardOptions& o) {
     const bool drawn = test.images.empty();
     const double rows = double(train.images.size()), in_shard = rows / double(std::max<int64_t>(1, o.train_shards));
     std::vector<ImageList*> lists;
@@ -93,7 +93,7 @@ std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, c
 void remove_unreadable(const ImageOptions& o, ImageList& train, ImageList& test, ImageTally& tally,
                        Activity& activity) {
     if (o.rules.strict) return;
-    const std::vector<ImageList*> lists = lists_with_few_rows(train, test, o.plan);
+    const std::vector<ImageList*> lists = lists_with_few_rows(train, test, o.sharding);
     int64_t images = 0, done = 0;
     for (const ImageList* list : lists) images += int64_t(list->images.size());
     const Phase phase(activity, "looking at the images", "image", 0, images);
@@ -125,10 +125,10 @@ Work list_work(const ImageOptions& o, const OwnFolder& folder, Activity& activit
     work.found = summary_of(train, test);
     if (o.rules.strict) check_nothing_is_lost(work.found);
     remove_unreadable(o, train, test, work.found.unreadable, activity);
-    work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
+    work.assignment = assign_shards(std::move(train), std::move(test), o.sharding, o.rules);
     work.source.class_names = classes.names;
-    for (const FilePlace& source : work.plan.sources) work.source.files.push_back(name_of(source.shown));
-    const std::string list = digest_of_plan(work.plan);
+    for (const FilePlace& source : work.assignment.sources) work.source.files.push_back(name_of(source.shown));
+    const std::string list = digest_of_assignment(work.assignment);
     work.source.sha256.assign(work.source.files.size(), list);
     work.source.checksum = "of the list of images";
     return work;
@@ -142,9 +142,9 @@ std::vector<std::string> texts_of(const std::string& text) { return nlohmann::js
 
 /// Collective.
 void share_work(Comm& comm, const ConversionFolder& folder, Work& work) {
-    const std::string plan = comm.broadcast(comm.root() ? text_of(work.plan) : "");
-    work.plan = plan_of(plan, comm.rank(), comm.size());
-    for (FilePlace& source : work.plan.sources) source = folder.source(source.shown);
+    const std::string assignment = comm.broadcast(comm.root() ? text_of(work.assignment) : "");
+    work.assignment = assignment_of(assignment, comm.rank(), comm.size());
+    for (FilePlace& source : work.assignment.sources) source = folder.source(source.shown);
     work.source.class_names = texts_of(comm.broadcast(text_of(work.source.class_names)));
     work.source.files = texts_of(comm.broadcast(text_of(work.source.files)));
     work.source.sha256 = texts_of(comm.broadcast(text_of(work.source.sha256)));
@@ -161,10 +161,10 @@ public:
     /// Makes those that are not there yet.
     void convert() {
         int64_t images = 0, done = 0;
-        std::vector<const PlannedShard*> missing;
-        for (const PlannedShard* shard : own()) {
+        std::vector<const AssignedShard*> missing;
+        for (const AssignedShard* shard : own()) {
             // others may still see files of a network that rank 0 has removed
-            const bool there = work_.finished[size_t(shard - work_.plan.shards.data())] == 'y';
+            const bool there = work_.finished[shard - work_.assignment.shards.data()] == 'y';
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
             // an unreadable file may be readable now: a changed mode does not change its date
@@ -180,10 +180,10 @@ public:
         const char* const name = comm_.size() > 1 ? "convert, rank 0's share" : "convert";
         const Phase phase(comm_.activity(), name, "image", 0, images, /*rated=*/true);
         const Doing doing(comm_.activity(), "converting images");
-        for (const PlannedShard* shard : missing) {
+        for (const AssignedShard* shard : missing) {
             folder_.forget(shard->name());
             records_.push_back(convert_shard(
-                *shard, work_.plan.sources, options_.rules, work_.source, [this](hid_t file) { describe(file); },
+                *shard, work_.assignment.sources, options_.rules, work_.source, [this](hid_t file) { describe(file); },
                 folder_.shard(shard->name()), [&] { comm_.activity().advance(++done); }));
             folder_.remember(records_.back());
         }
@@ -204,15 +204,15 @@ public:
     int64_t converted() const { return converted_; }  ///< images, in this run
 
 private:
-    std::vector<const PlannedShard*> own() const {
-        std::vector<const PlannedShard*> shards;
-        for (size_t i = size_t(comm_.rank()); i < work_.plan.shards.size(); i += size_t(comm_.size()))
-            shards.push_back(&work_.plan.shards[i]);
+    std::vector<const AssignedShard*> own() const {
+        std::vector<const AssignedShard*> shards;
+        for (size_t i = size_t(comm_.rank()); i < work_.assignment.shards.size(); i += size_t(comm_.size()))
+            shards.push_back(&work_.assignment.shards[i]);
         return shards;
     }
     void describe(hid_t file) const {
         h5::set_checked_attribute(file, "resized", options_.rules.resize.text());
-        h5::set_attribute(file, "permutation_seed", int64_t(options_.plan.seed));
+        h5::set_attribute(file, "permutation_seed", int64_t(options_.sharding.seed));
     }
 
     Comm& comm_;
@@ -255,11 +255,12 @@ std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, W
     std::string mark = folder.take();
     work = list_work(o, folder.folder(), comm.activity());
     const ConversionFolder::Before before = folder.prepare(identity_of(work, o));
-    for (const PlannedShard& shard : work.plan.shards) work.finished += folder.finished(shard.name()) ? 'y' : 'n';
+    for (const AssignedShard& shard : work.assignment.shards)
+        work.finished += folder.finished(shard.name()) ? 'y' : 'n';
     const int64_t finished = std::count(work.finished.begin(), work.finished.end(), 'y');
     if (before == ConversionFolder::Before::same)
         terminal.line(formatted("%s: continues: %lld of %zu shards are there", o.to.c_str(), (long long)finished,
-                                work.plan.shards.size()));
+                                work.assignment.shards.size()));
     if (before == ConversionFolder::Before::other)
         terminal.line(o.to +
                       ": what was left there is of another source, other options or another version; "

@@ -86,11 +86,11 @@ ImageOptions parse_image_options(const std::vector<std::string>& args) {
     o.to = required_value(values, "to");
     o.classes = text_or_none(values, "classes");
     o.rules = {layout_of(values), resize_of(values), values["strict"].as<bool>()};
-    o.plan.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
-    o.plan.test_share = values["val-share"].as<double>();
-    if (!(o.plan.test_share > 0 && o.plan.test_share < 1))
+    o.sharding.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
+    o.sharding.test_share = values["val-share"].as<double>();
+    if (!(o.sharding.test_share > 0 && o.sharding.test_share < 1))
         fail(Exit::usage, "--val-share: allowed is more than 0 and less than 1");
-    if (values.count("shards")) o.plan.train_shards = value_in_range(values, "shards", 1, 99'999);
+    if (values.count("shards")) o.sharding.train_shards = value_in_range(values, "shards", 1, 99'999);
     o.force = values["force"].as<bool>();
     return o;
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image_plan.h"
+#include "data/shard_assignment.h"
 
 namespace convoy {
 
@@ -12,7 +12,7 @@ struct ImageOptions {
     ImageSource train, test;  ///< test.from empty: a share of the training images
     std::string classes, to;
     ImageRules rules;
-    PlanOptions plan;
+    ShardOptions sharding;
     bool force = false;
 };
 

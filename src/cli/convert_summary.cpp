@@ -196,7 +196,7 @@ void print_summary(Terminal& out, const ImageOptions& o, const ListSummary& foun
              formatted(", %.1f s, %.0f images/s", seconds, double(converted) / std::max(seconds, 1e-3)));
     print_given(out, found.given);
     if (!found.own_test)
-        out.line(formatted("  the test split is %.4g %% of each class, drawn by --seed", 100 * o.plan.test_share));
+        out.line(formatted("  the test split is %.4g %% of each class, drawn by --seed", 100 * o.sharding.test_share));
     print_notes(out, all);
     out.line("  " + images_by_class(class_names, train.classes, test.classes));
     if (class_names.size() == 1)

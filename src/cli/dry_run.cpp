@@ -4,8 +4,8 @@
 
 #include "backend/chips.h"
 #include "backend/cuda_queries.h"
-#include "backend/gpu/planning_backend.h"
-#include "backend/gpu/sums.h"
+#include "backend/gpu/all_reduces.h"
+#include "backend/gpu/dry_run_backend.h"
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/train_setup.h"
@@ -18,24 +18,24 @@ namespace {
 
 double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
-/// The backend to plan on. A GPU that is here is asked what it has free; then it is left alone.
-std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
-    const cuda::WayOptions ways{.precision = o.backend.precision,
-                                .norm_by = o.backend.norm_by,
-                                .synchronised = o.backend.sync_bn && comm.size() > 1};
+/// The backend of a dry run. A GPU that is here is asked what it has free; then it is left alone.
+std::unique_ptr<Backend> backend_of_dry_run(Comm& comm, const TrainOptions& o) {
+    const cuda::AlgorithmOptions algorithms{.precision = o.backend.precision,
+                                            .norm_by = o.backend.norm_by,
+                                            .synchronised = o.backend.sync_bn && comm.size() > 1};
     if (!o.chip.empty()) {
         const Chip& chip = find_chip(o.chip);
         const bool linked = comm.size() > 1 && chip.nvlink;
-        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of --chip " + o.chip, ways,
-                                                 cuda::bucket_bytes_of(false, linked, linked));
+        return std::make_unique<DryRunBackend>(chip.title, chip.memory, "the memory of --chip " + o.chip, algorithms,
+                                               cuda::bucket_bytes_of(false, linked, linked));
     }
     BackendOptions options = o.backend;
-    options.plan_only = true;
+    options.dry_run = true;
     std::unique_ptr<Backend> real = make_backend(o.device, options, comm);
     const std::optional<size_t> free = real->device_memory_free();
     if (!free) return real;
-    return std::make_unique<PlanningBackend>(real->facts().device, *free, "the free memory of the GPU", ways,
-                                             real->facts().bucket_bytes);
+    return std::make_unique<DryRunBackend>(real->facts().device, *free, "the free memory of the GPU", algorithms,
+                                           real->facts().bucket_bytes);
 }
 
 void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend, int ranks) {
@@ -86,7 +86,7 @@ void check_stream(const SplitReader& reader, const Placed& placed, const TrainSe
 int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal& terminal) {
     const TrainOptions& o = parsed.options;
     print_paths_of_recipe(terminal, parsed);
-    const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
+    const std::unique_ptr<Backend> backend = backend_of_dry_run(comm, o);
     const Description d = describe_training(comm, *backend, parsed, limit.deadline);
     const SplitInfo train_info = d.train->info(), test_info = first_images(*d.test, o.eval_images);
     if (o.chip.empty()) check_room(comm, d.placed);  // else this host need not be the one that trains
@@ -101,9 +101,9 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody,
                                             d.earlier);
     });
-    const RunPlace place = plan_in_place(comm, *backend, o, trainer->programs());
+    const RunPlace place = prepare_in_place(comm, *backend, o, trainer->programs());
     Console(*trainer, terminal)
-        .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
+        .print_setup(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
     build_programs(comm, *backend, o, trainer->programs());
     print_device(terminal, o, *backend, comm.size());
     if (!d.placed.why.empty()) terminal.line("images    " + d.placed.why);

@@ -39,8 +39,8 @@ std::vector<std::vector<uint8_t>> pictures_of(const ErrorAnalysis& a, const Spli
     const std::vector<ImagePlace> places = info.ragged ? reader.places() : std::vector<ImagePlace>();
     std::vector<std::vector<uint8_t>> pictures;
     for (const Mistake& m : a.mistakes())
-        pictures.push_back(png_of(read_image(
-            reader, info.ragged ? places[size_t(m.image)] : ImagePlace{0, info.height, info.width}, m.image)));
+        pictures.push_back(png_of(
+            read_image(reader, info.ragged ? places[m.image] : ImagePlace{0, info.height, info.width}, m.image)));
     return pictures;
 }
 
@@ -54,7 +54,7 @@ std::string classes_csv(const ErrorAnalysis& a, const std::vector<std::string>& 
     for (int c = 0; c < a.classes(); ++c) {
         const int64_t images = a.images_of(c), correct = a.count(c, c);
         const ShareInterval interval = wilson_interval(correct, images);
-        t.rows.push_back({names[size_t(c)], std::to_string(images), std::to_string(correct), share(correct, images),
+        t.rows.push_back({names[c], std::to_string(images), std::to_string(correct), share(correct, images),
                           formatted("%.6f", interval.low), formatted("%.6f", interval.high),
                           std::to_string(a.predicted_as(c))});
     }
@@ -66,13 +66,13 @@ std::string confusion_csv(const ErrorAnalysis& a, const std::vector<std::string>
     if (a.classes() > most_classes_of_matrix) {
         t.header = {"label", "predicted", "images"};
         for (const auto& [pair, images] : a.pairs())
-            t.rows.push_back({names[size_t(pair.first)], names[size_t(pair.second)], std::to_string(images)});
+            t.rows.push_back({names[pair.first], names[pair.second], std::to_string(images)});
         return as_csv(t);
     }
     t.header = {"label"};
     t.header.insert(t.header.end(), names.begin(), names.end());
     for (int label = 0; label < a.classes(); ++label) {
-        t.rows.push_back({names[size_t(label)]});
+        t.rows.push_back({names[label]});
         for (int c = 0; c < a.classes(); ++c) t.rows.back().push_back(std::to_string(a.count(label, c)));
     }
     return as_csv(t);
@@ -82,8 +82,8 @@ std::string mistakes_csv(const ErrorAnalysis& a, const std::vector<std::string>&
     TextTable t;
     t.header = {"image", "label", "predicted", "confidence", "label_probability"};
     for (const Mistake& m : a.mistakes())
-        t.rows.push_back({std::to_string(m.image), names[size_t(m.label)], names[size_t(m.predicted)],
-                          formatted("%.6f", m.confidence), formatted("%.6f", m.of_the_label)});
+        t.rows.push_back({std::to_string(m.image), names[m.label], names[m.predicted], formatted("%.6f", m.confidence),
+                          formatted("%.6f", m.of_the_label)});
     return as_csv(t);
 }
 

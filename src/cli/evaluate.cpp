@@ -110,7 +110,7 @@ ErrorAnalysis analyse(Comm& comm, Backend& backend, const Graph& graph, const St
         const ForwardPass::Result result = pass.run(batch);
         comm.together([&] {
             for (size_t i = 0; comm.root() && i < size_t(result.samples); ++i, ++image)
-                analysis.add(image, std::span(result.outputs).subspan(i * classes, classes), labels[size_t(image)]);
+                analysis.add(image, std::span(result.outputs).subspan(i * classes, classes), labels[image]);
         });
     }
     return analysis;

@@ -74,7 +74,7 @@ std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std:
             tensors.push_back({entry.name, "I64", {}, std::vector<unsigned char>(sizeof(int64_t))});
             continue;
         }
-        const std::vector<float> list = to_torch_order(values[size_t(entry.param)], entry.order);
+        const std::vector<float> list = to_torch_order(values[entry.param], entry.order);
         tensors.push_back({entry.name, name, entry.dims, encoded(list, type, "tensor " + entry.name)});
     }
     return tensors;

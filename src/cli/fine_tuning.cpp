@@ -161,7 +161,7 @@ private:
     }
 
     void take(ParamId id, const Candidates& found) {
-        const Param& p = graph_.params[size_t(id)];
+        const Param& p = graph_.params[id];
         if (note_used([&](const std::string& pattern) { return matches(pattern, graph_, p); })) {
             skipped_.push_back(p.name);
             return;
@@ -184,14 +184,14 @@ private:
         return dims == wanted;
     }
     void fill(ParamId id, std::vector<float> values) {
-        const Param& p = graph_.params[size_t(id)];
+        const Param& p = graph_.params[id];
         const bool variance = p.name.ends_with(".var");
         for (const float v : values)
             if (!std::isfinite(v) || (variance && v < 0))
                 fail(Exit::bad_input, o_.from + ": tensor " + p.name + " has a value " +
                                           (std::isfinite(v) ? "below 0" : "that is not finite") +
                                           "; the file is damaged, or its training diverged: give another");
-        taken_.values[size_t(id)] = std::move(values);
+        taken_.values[id] = std::move(values);
         ++count_;
     }
     void problem(const std::string& text) { problems_.push_back(printable(shortened(text))); }
@@ -230,9 +230,10 @@ private:
 
 void add_fine_tuning(OptionTable& t, FineTuning& f) {
     t.group("fine-tuning");
-    t.text("init-from", f.from, "", "FILE",
-           "start from these weights: a model file, a checkpoint, a run folder (its best model), or PyTorch's "
-           ".safetensors, .pth and .pt; a last layer of other classes gets new weights; a run that is resumed ignores it");
+    t.text(
+        "init-from", f.from, "", "FILE",
+        "start from these weights: a model file, a checkpoint, a run folder (its best model), or PyTorch's "
+        ".safetensors, .pth and .pt; a last layer of other classes gets new weights; a run that is resumed ignores it");
     t.parsed("init-skip", f.skip, "", parse_patterns, "NAME,NAME", "tensors that get new weights, as in 'fc.*'");
     t.parsed("freeze", f.freeze, "", parse_patterns, "NAME,NAME",
              "parameters that keep their initial values, as in 'stem.*,stage[12].*'; PyTorch's names ('layer1.*') do "

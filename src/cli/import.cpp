@@ -93,7 +93,7 @@ std::vector<std::vector<float>> read_values(const InputBytes& file, const Graph&
         if (layout[i].name.ends_with(".running_var") && std::ranges::any_of(theirs, [](float v) { return v < 0; }))
             fail(Exit::bad_input, file.path() + ": tensor " + layout[i].name +
                                       " has a negative variance; the file is damaged, get it again");
-        values[size_t(layout[i].param)] = from_torch_order(theirs, layout[i].order);
+        values[layout[i].param] = from_torch_order(theirs, layout[i].order);
     }
     return values;
 }

@@ -73,7 +73,7 @@ public:
 
     /// Appends the layers from an input of this name to "logits". Returns GraphProto.
     ProtoMessage finish(const std::string& input) {
-        names_[size_t(graph_.input)] = in_f16() ? cast(input, input + "_f16", type_f16) : input;
+        names_[graph_.input] = in_f16() ? cast(input, input + "_f16", type_f16) : input;
         for (const Op& op : graph_.ops) std::visit([&](const auto& o) { add(o); }, op);
         if (in_f16()) cast(of(logits()), "logits", type_float);
         return out_;
@@ -132,17 +132,17 @@ private:
     }
 
     /// Returns the name of a value that an earlier op has written.
-    const std::string& of(ValueId id) const { return names_[size_t(id)]; }
+    const std::string& of(ValueId id) const { return names_[id]; }
     /// Names the value that an op writes.
     const std::string& made(ValueId id) {
         const char* last = in_f16() ? "logits_f16" : "logits";
-        return names_[size_t(id)] = id == logits() ? last : "v" + std::to_string(id);
+        return names_[id] = id == logits() ? last : "v" + std::to_string(id);
     }
     ValueId logits() const { return std::get<SoftmaxXent>(graph_.ops.back()).x; }
     /// Appends a parameter. Returns its name in the type that operations have.
     std::string param(ParamId id) {
         const auto& [name, dims, param, order] = layout_.at(id);
-        const std::vector<float> values = to_torch_order(values_[size_t(param)], order);
+        const std::vector<float> values = to_torch_order(values_[param], order);
         if (dtype_ != DType::bf16 || dims.size() < 2) {
             constant(name, values, dims);
             return name;
@@ -200,7 +200,7 @@ private:
     }
     void add(const Add& o) { node("Add", {of(o.a), of(o.b)}, made(o.y)); }
     void add(const Pool& o) {
-        const Value& x = graph_.values[size_t(o.x)];
+        const Value& x = graph_.values[o.x];
         const std::string from = of(o.x);
         if (o.kind == Pool::max)
             node("MaxPool", {from}, made(o.y), window(o.kernel, o.stride, o.pad));
@@ -210,7 +210,7 @@ private:
             node("AveragePool", {from}, made(o.y), window(o.kernel, o.stride, o.pad));
     }
     void add(const PadShortcut& o) {
-        const int64_t channels = graph_.values[size_t(o.x)].c, more = graph_.values[size_t(o.y)].c - channels;
+        const int64_t channels = graph_.values[o.x].c, more = graph_.values[o.y].c - channels;
         std::string x = of(o.x);
         const std::string y = made(o.y);
         if (o.stride > 1) {
@@ -228,7 +228,7 @@ private:
         if (o.bias != none) inputs.push_back(param(o.bias));
         node("Gemm", inputs, y, {attribute("transB", int64_t(1))});
     }
-    void add(const Dropout& o) { names_[size_t(o.y)] = of(o.x); }
+    void add(const Dropout& o) { names_[o.y] = of(o.x); }
     void add(const SoftmaxXent&) {}
 
     const Graph& graph_;
@@ -242,7 +242,7 @@ private:
 
 /// Returns GraphProto.
 ProtoMessage graph_message(const Graph& graph, const std::vector<std::vector<float>>& values, const OnnxOptions& o) {
-    const Value& image = graph.values[size_t(graph.input)];
+    const Value& image = graph.values[graph.input];
     const bool pixels = !o.mean.empty();
     Writer writer(graph, values, o.dtype);
     writer.text(2, graph.model);

@@ -94,7 +94,7 @@ void set_step(PredictedTable& t, const MeasuredFile& measured, const Cluster& cl
     t.notes = std::move(fit.assumed);
     t.given = measured.steps;
     t.precision = measured.precision;
-    if (measured.device == "cpu" && cluster.sums.empty())
+    if (measured.device == "cpu" && cluster.all_reduces.empty())
         t.notes.emplace_back("measured on CPU ranks, but the time of sums is NCCL's: give an all-reduce-table");
 }
 

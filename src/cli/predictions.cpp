@@ -57,14 +57,14 @@ std::vector<RankedClass> ranked(const std::vector<float>& logits, int most) {
     std::iota(order.begin(), order.end(), 0);
     const size_t n = std::min(order.size(), size_t(most));
     std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(n), order.end(), [&](int a, int b) {
-        const float x = logits[size_t(a)], y = logits[size_t(b)];
+        const float x = logits[a], y = logits[b];
         return x != y ? x > y : a < b;
     });
     const double largest = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
     for (const float logit : logits) sum += std::exp(logit - largest);
     std::vector<RankedClass> best;
-    for (size_t i = 0; i < n; ++i) best.push_back({order[i], std::exp(logits[size_t(order[i])] - largest) / sum});
+    for (size_t i = 0; i < n; ++i) best.push_back({order[i], std::exp(logits[order[i]] - largest) / sum});
     return best;
 }
 
@@ -108,8 +108,8 @@ std::string PredictionPrinter::as_row(const Prediction& p) const {
     if (has_labels_) row.header.push_back(p.label < 0 ? "" : name_of(p.label));
     const std::vector<RankedClass> best = p.fault.empty() ? ranked(p.logits, most_) : std::vector<RankedClass>();
     for (int i = 0; i < most_; ++i) {
-        row.header.push_back(best.empty() ? "" : name_of(best[size_t(i)].index));
-        row.header.push_back(best.empty() ? "" : formatted("%.6f", best[size_t(i)].probability));
+        row.header.push_back(best.empty() ? "" : name_of(best[i].index));
+        row.header.push_back(best.empty() ? "" : formatted("%.6f", best[i].probability));
     }
     row.header.push_back(p.fault);
     return as_csv(row);

@@ -32,7 +32,7 @@ public:
     void end() const;
 
 private:
-    std::string name_of(int index) const { return class_names_[size_t(index)]; }
+    std::string name_of(int index) const { return class_names_[index]; }
     std::string as_line(const Prediction&) const;
     std::string as_row(const Prediction&) const;
     std::string as_json(const Prediction&) const;

@@ -14,7 +14,7 @@
 #include "base/shell_word.h"
 #include "cli/child.h"
 #include "cli/commands.h"
-#include "cli/sweep_plan.h"
+#include "cli/sweep_spec.h"
 #include "cli/train_options.h"
 #include "report/summary.h"
 
@@ -39,10 +39,10 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-std::vector<std::string> command_of(const SweepPlan& plan, const SweepRun& run, const std::string& executable,
+std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run, const std::string& executable,
                                     const std::string& mpirun) {
     std::vector<std::string> words;
-    if (plan.ranks > 0) words = {mpirun, "-np", std::to_string(plan.ranks)};
+    if (spec.ranks > 0) words = {mpirun, "-np", std::to_string(spec.ranks)};
     words.push_back(executable);
     words.emplace_back("train");
     words.insert(words.end(), run.args.begin(), run.args.end());
@@ -63,10 +63,10 @@ std::string words_of(int code) {
 }
 
 /// "build/convoy sweep lr=0.1,0.2 --data DIR --output FOLDER"
-std::string again(const SweepPlan& plan) {
+std::string again(const SweepSpec& spec) {
     std::string text = shell_word(own_command()) + " sweep";
-    for (const std::string& word : plan.args) text += " " + shell_word(word);
-    return text + " --output " + shell_word(plan.output);
+    for (const std::string& word : spec.args) text += " " + shell_word(word);
+    return text + " --output " + shell_word(spec.output);
 }
 
 /// A folder for mpirun's own files, while trainings run. Without it, mpirun uses a folder in /tmp
@@ -106,19 +106,19 @@ int stopped_with(int code, int signal) {
     return code == interrupted || code == int(Exit::requeue) ? code : 0;
 }
 
-Outcome train_all(const SweepPlan& plan, ChildSignals& signals) {
+Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
     Outcome outcome;
     // Looked up once. If a build replaces the executable later, its link ends in " (deleted)".
     char path[4096];
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
     const std::string executable = length > 0 ? std::string(path, size_t(length)) : own_command(),
                       found = program("mpirun"), mpirun = found.empty() ? "mpirun" : found;
-    for (size_t i = 0; i < plan.runs.size(); ++i) {
-        const SweepRun& run = plan.runs[i];
-        std::printf("sweep     %zu of %zu: %s\n", i + 1, plan.runs.size(), printable(run.name).c_str());
+    for (size_t i = 0; i < spec.runs.size(); ++i) {
+        const SweepRun& run = spec.runs[i];
+        std::printf("sweep     %zu of %zu: %s\n", i + 1, spec.runs.size(), printable(run.name).c_str());
         std::fflush(stdout);
-        const int code = signals.run(command_of(plan, run, executable, mpirun));
-        const std::string folder = plan.output + "/" + run.name;
+        const int code = signals.run(command_of(spec, run, executable, mpirun));
+        const std::string folder = spec.output + "/" + run.name;
         if (code == 0) outcome.done.push_back(folder);
         outcome.stopped = stopped_with(code, signals.received());
         if (outcome.stopped != 0) break;
@@ -133,12 +133,12 @@ Outcome train_all(const SweepPlan& plan, ChildSignals& signals) {
 
 int sweep(const std::vector<std::string>& args) {
     check_no_ranks();
-    const SweepPlan plan = plan_sweep(args, default_folder());
+    const SweepSpec spec = parse_sweep(args, default_folder());
     ChildSignals signals;
-    const MpirunFolder files_of_mpirun(plan.ranks > 0);
-    const Outcome outcome = train_all(plan, signals);
+    const MpirunFolder files_of_mpirun(spec.ranks > 0);
+    const Outcome outcome = train_all(spec, signals);
     std::vector<RunSummary> runs;
-    if (plan.trains)
+    if (spec.trains)
         for (const std::string& folder : outcome.done) runs.push_back(summarise(folder));
     compare(runs, default_options());
     if (!runs.empty()) std::printf("\n%s", comparison_text(runs).c_str());
@@ -146,8 +146,8 @@ int sweep(const std::vector<std::string>& args) {
     std::fflush(stdout);
     if (outcome.stopped == 0 && outcome.failed.empty()) return int(Exit::done);
     const char* what = outcome.stopped == 0 ? "the same command tries the others again" : "continue";
-    std::fprintf(stderr, "sweep: %zu of %zu trainings are done; %s: %s\n", outcome.done.size(), plan.runs.size(), what,
-                 printable(again(plan)).c_str());
+    std::fprintf(stderr, "sweep: %zu of %zu trainings are done; %s: %s\n", outcome.done.size(), spec.runs.size(), what,
+                 printable(again(spec)).c_str());
     return outcome.stopped != 0 ? outcome.stopped : outcome.first_failure;
 }
 

@@ -57,10 +57,10 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Training
 }
 
 /// Where the images are, and how sums travel; nothing on CPUs.
-void print_ways(Terminal& terminal, const Placed& placed, const Backend& backend) {
+void print_transport(Terminal& terminal, const Placed& placed, const Backend& backend) {
     if (!placed.why.empty()) terminal.line("images    " + placed.why);
-    if (const std::string way = backend.facts().transport; !way.empty())
-        terminal.line("sums      over ranks by " + way);
+    if (const std::string transport = backend.facts().transport; !transport.empty())
+        terminal.line("sums      over ranks by " + transport);
 }
 
 /// Collective: also what the run recorded that they continue, and rank 0's time limit.
@@ -95,7 +95,7 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
     });
     if (comm.root())
         if (const std::string note =
-                note_on_signals(recorder.files(), trainer.programs().state(), trainer.programs().dealing().logical);
+                note_on_signals(recorder.files(), trainer.programs().state(), trainer.programs().batch_split().logical);
             !note.empty())
             terminal.line(note);
     if (comm.max(int64_t(from.has_value())) > 0)
@@ -119,7 +119,7 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
     comm.or_abort([&] {
         try {
             const LastResort last_resort(comm, trainer, requests,
-                                         {.save = [&](Checkpoint&& c) { return recorder.save_held(std::move(c)); },
+                                         {.save = [&](Checkpoint&& c) { return recorder.save_snapshot(std::move(c)); },
                                           .pause = [&](double seconds) { backend.pause(seconds); },
                                           .saved_step = [&] { return recorder.saved_step(); },
                                           .say = say});
@@ -199,12 +199,12 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                                             std::move(d.earlier));
     });
     TrainingPrograms& programs = trainer->programs();
-    RunPlace place = plan_in_place(comm, *backend, o, programs);
+    RunPlace place = prepare_in_place(comm, *backend, o, programs);
     if (ends_finished_run(comm, place, programs, terminal)) return 0;
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, programs, train_data, comm), terminal));
-    console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
-    print_ways(terminal, d.placed, *backend);
+    console.print_setup(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
+    print_transport(terminal, d.placed, *backend);
     print_limit(terminal, limit);
     build_programs(comm, *backend, o, programs);
 

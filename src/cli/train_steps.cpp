@@ -108,8 +108,8 @@ std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
 }
 
 /// Describes the choices that the options leave to Convoy.
-PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
-    PlanNotes notes;
+SetupNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
+    SetupNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
     notes.stem = stem_note(o, d.model);
     if (!o.tuning.freeze.empty())
@@ -120,7 +120,7 @@ PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) 
 
 }  // namespace
 
-size_t planned_bytes(const TrainOptions& o, const TrainingPrograms& t, int64_t ranks) {
+size_t expected_bytes(const TrainOptions& o, const TrainingPrograms& t, int64_t ranks) {
     const State& state = t.state();
     const size_t model = state.weights().bytes() + state.running().bytes();
     const int64_t every = steps_between_rows(t.total_steps(), o.setup.metrics_every);
@@ -190,18 +190,18 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
     return d;
 }
 
-RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, TrainingPrograms& programs) {
+RunPlace prepare_in_place(Comm& comm, Backend& backend, const TrainOptions& o, TrainingPrograms& programs) {
     RunPlace place = place_of(comm, o);
-    std::string choices;
+    std::string tuning;
     comm.together([&] {
         if (!comm.root()) return;
-        check_room(place.folder, planned_bytes(o, programs, programs.dealing().logical),
+        check_room(place.folder, expected_bytes(o, programs, programs.batch_split().logical),
                    "checkpoints, model and metrics");
         check_can_write(place.folder);
-        choices = choices_to_go_on_with(place);
+        tuning = tuning_to_resume(place);
     });
-    backend.take_choices(comm.broadcast(choices));
-    programs.plan();
+    backend.restore_tuning(comm.broadcast(tuning));
+    programs.prepare();
     return place;
 }
 
@@ -219,13 +219,14 @@ void print_limit(Terminal& terminal, const TimeLimit& limit) {
 }
 
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, TrainingPrograms& programs) {
-    const size_t copy = checkpoint_bytes(programs.state(), programs.dealing().logical);
+    const size_t copy = checkpoint_bytes(programs.state(), programs.batch_split().logical);
     comm.together([&] {
         programs.build();
         if (o.resume.newest || !o.resume.file.empty())
-            backend.set_aside(copy, "the checkpoint to resume from", Taker::each_rank);
+            backend.set_aside(copy, "the checkpoint to resume from", MemoryOwner::each_rank);
         // One may still be written while the next is taken.
-        if (comm.root()) backend.set_aside(2 * copy, "copying the training's state for checkpoints", Taker::this_rank);
+        if (comm.root())
+            backend.set_aside(2 * copy, "copying the training's state for checkpoints", MemoryOwner::this_rank);
     });
 }
 

@@ -29,7 +29,7 @@ struct Description {
     Graph graph;
     std::vector<EarlierGraph> earlier;
     Placed placed;  ///< of both splits together
-    PlanNotes notes;
+    SetupNotes notes;
     InitialWeights initial;  ///< values on rank 0 only; none if the run continues from a checkpoint
 
     void close_files() {
@@ -43,13 +43,13 @@ Description describe_training(Comm&, const Backend&, ParsedOptions&, std::option
 
 /// Returns the most that the run folder will hold [bytes]: the checkpoints that are kept and one
 /// that is being written, three files of the model, and the metrics.
-size_t planned_bytes(const TrainOptions&, const TrainingPrograms&, int64_t ranks);
+size_t expected_bytes(const TrainOptions&, const TrainingPrograms&, int64_t ranks);
 
-/// Returns where the run writes, and the checkpoint that it resumes from; programs are then planned
-/// with that checkpoint's tuning choices. Collective. Throws Exit::io if the folder cannot be
+/// Returns where the run writes, and the checkpoint that it resumes from; programs are then
+/// prepared with that checkpoint's tuning. Collective. Throws Exit::io if the folder cannot be
 /// written or has no room for what the training will leave there, Exit::bad_input if that
 /// checkpoint cannot be opened.
-RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, TrainingPrograms&);
+RunPlace prepare_in_place(Comm&, Backend&, const TrainOptions&, TrainingPrograms&);
 
 /// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
 void make_default_folder(Comm&, const TrainOptions&, RunPlace&);

@@ -105,7 +105,7 @@ struct Seen {
 int64_t end_of_block(const SplitInfo& info, const std::vector<ImagePlace>& places, int64_t first, int64_t bytes) {
     if (!info.ragged) return std::min(info.images, first + std::max<int64_t>(1, bytes / int64_t(info.row_bytes())));
     int64_t end = first + 1;
-    while (end < info.images && places[size_t(end)].offset - places[size_t(first)].offset < bytes) ++end;
+    while (end < info.images && places[end].offset - places[first].offset < bytes) ++end;
     return end;
 }
 
@@ -120,13 +120,13 @@ Seen read_everything(const SplitReader& reader) {
         end = end_of_block(info, places, row, block_bytes);
         const auto offset = [&](int64_t i) {
             if (!info.ragged) return i * int64_t(info.row_bytes());
-            return i < info.images ? places[size_t(i)].offset : info.pixel_bytes;
+            return i < info.images ? places[i].offset : info.pixel_bytes;
         };
         pixels.resize(size_t(offset(end) - offset(row)));
         labels.resize(size_t(end - row));
         reader.read(row, end - row, pixels.data(), labels.data());
         if (info.type == DType::u8) seen.pixels.add(pixels.data(), pixels.size());
-        for (const int32_t label : labels) ++seen.classes[size_t(label)];
+        for (const int32_t label : labels) ++seen.classes[label];
     }
     return seen;
 }

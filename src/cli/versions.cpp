@@ -38,7 +38,8 @@ Versions versions_of_run(const Backend& backend) {
 Facts environment_of_run(const Backend& backend) {
     Facts all = facts_of_host();
     for (const auto& fact : backend.facts().identity) all.push_back(fact);
-    if (const std::string way = backend.facts().transport; !way.empty()) all.emplace_back("sums_over_ranks", way);
+    if (const std::string transport = backend.facts().transport; !transport.empty())
+        all.emplace_back("sums_over_ranks", transport);
     return all;
 }
 

@@ -92,7 +92,7 @@ std::vector<std::string> share_out(const Machine& machine, const std::vector<Unb
         const int count = int(cores.size());
         if (together > count) continue;
         for (int i = count * before / together; i < count * (before + 1) / together; ++i)
-            hwloc_bitmap_or(mine.get(), mine.get(), cores[size_t(i)]->cpuset);
+            hwloc_bitmap_or(mine.get(), mine.get(), cores[i]->cpuset);
         hwloc_bitmap_and(mine.get(), mine.get(), set.get());
         result[r] = list_of(mine);
     }
@@ -114,10 +114,10 @@ std::string bind_rank(Comm& comm, const std::string& bus, bool wanted) {
     std::vector<Unbound> ranks;
     size_t own = 0;
     for (int r = 0; r < comm.size(); ++r) {
-        if (nodes[size_t(r)] != leader) continue;
+        if (nodes[r] != leader) continue;
         if (r == comm.rank()) own = ranks.size();
-        const size_t space = all[size_t(r)].find(' ');
-        ranks.push_back({all[size_t(r)].substr(0, space), all[size_t(r)].substr(space + 1)});
+        const size_t space = all[r].find(' ');
+        ranks.push_back({all[r].substr(0, space), all[r].substr(space + 1)});
     }
     const std::string share = wanted ? share_out(machine, ranks)[own] : "";
     const CpuSet target = cpu_set(share.empty() ? list_of(allowed) : share);

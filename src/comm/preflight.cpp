@@ -44,9 +44,9 @@ void check_alike(Comm& comm, const std::vector<std::pair<std::string, std::strin
     for (const auto& [name, text] : pairs) {
         const std::vector<std::string> all = comm.gather_all(text);
         for (int r = 1; r < comm.size(); ++r)
-            if (all[size_t(r)] != all[0])
+            if (all[r] != all[0])
                 fail_everywhere(Exit::usage, name + " differs: rank 0 has " + all[0] + ", rank " + std::to_string(r) +
-                                                 " has " + all[size_t(r)] + "; make all hosts use the same files");
+                                                 " has " + all[r] + "; make all hosts use the same files");
     }
 }
 

@@ -22,7 +22,7 @@ bool shared_memory_has(size_t bytes) {
 }  // namespace
 
 int Groups::place_of(int of_rank) const {
-    const std::vector<int>& all = members[size_t(of[size_t(of_rank)])];
+    const std::vector<int>& all = members[of[of_rank]];
     return int(std::find(all.begin(), all.end(), of_rank) - all.begin());
 }
 
@@ -47,7 +47,7 @@ Groups SharedBlock::groups(Comm& comm, bool shared) {
         const auto [group, is_new] = known.emplace(int(all[rank]), groups.count());
         if (is_new) groups.members.emplace_back();
         groups.of.push_back(group->second);
-        groups.members[size_t(group->second)].push_back(int(rank));
+        groups.members[group->second].push_back(int(rank));
     }
     return groups;
 }
@@ -56,7 +56,8 @@ void SharedBlock::check(Comm& comm, bool shared, size_t bytes, const std::string
     const MemoryBudget budget = memory_budget(comm);
     comm.together([&] {
         if (bytes > (shared ? budget.left_to_share() : budget.left()))
-            fail(Exit::out_of_memory, budget.shortage(bytes, shared ? Taker::node : Taker::each_rank, what, advice));
+            fail(Exit::out_of_memory,
+                 budget.shortage(bytes, shared ? MemoryOwner::node : MemoryOwner::each_rank, what, advice));
     });
 }
 

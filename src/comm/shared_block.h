@@ -15,7 +15,7 @@ struct Groups {
     std::vector<int> of;                    ///< [ranks] group of each rank
     int rank = 0;                           ///< this rank
 
-    int own() const { return of[size_t(rank)]; }
+    int own() const { return of[rank]; }
     int count() const { return int(members.size()); }
     /// Returns the index of a rank among the members of its group.
     int place_of(int of_rank) const;

@@ -106,9 +106,7 @@ const ListedImage& find_member(const std::string& path, const MembersByName& mem
                 other = std::exchange(found, it->second);
     }
     if (!found) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
-    const auto place = [&](const ListedImage& image) {
-        return of.sources[size_t(image.source)].shown + ": " + image.member;
-    };
+    const auto place = [&](const ListedImage& image) { return of.sources[image.source].shown + ": " + image.member; };
     if (other)
         fail(Exit::bad_input, list + ": " + path + " may be " + place(*other) + ", or " + place(*found) +
                                   "; write more of its path, or rename one of the two");
@@ -192,9 +190,8 @@ bool add_path(const std::string& path, const ImageSource& source, const std::vec
 void check_labels(const ImageList& list) {
     for (int32_t i = 0; !list.labelled.empty() && i < int32_t(list.sources.size()); ++i)
         if (std::find(list.labelled.begin(), list.labelled.end(), i) == list.labelled.end())
-            fail(Exit::bad_input, list.given[size_t(i)].path + ": has no labels (.cls), and " +
-                                      list.given[size_t(list.labelled[0])].path +
-                                      " has; convert them apart, or add them");
+            fail(Exit::bad_input, list.given[i].path + ": has no labels (.cls), and " +
+                                      list.given[list.labelled[0]].path + " has; convert them apart, or add them");
     if (list.placed) return;
     const auto negative = [](const ListedImage& image) {
         return image.label.starts_with('-') && is_number(image.label.substr(1));
@@ -243,10 +240,10 @@ void keep_one_of_each(ImageList& list) {
         }
         const std::string& label = kept[place->second].label;
         if (!same_label(label, image.label, list.numbered))
-            fail(Exit::bad_input, list.given[size_t(image.source)].path + ": " + image.name + " has two labels, '" +
-                                      label + "' and '" + image.label + "'; leave one of them out");
+            fail(Exit::bad_input, list.given[image.source].path + ": " + image.name + " has two labels, '" + label +
+                                      "' and '" + image.label + "'; leave one of them out");
         list.skip(Skipped::repeated, image.name);
-        --list.given[size_t(image.source)].images;
+        --list.given[image.source].images;
     }
     list.images.swap(kept);
 }
@@ -254,7 +251,7 @@ void keep_one_of_each(ImageList& list) {
 /// Counts the images of each source. Throws Exit::bad_input if one has none, unless a list selected
 /// the images.
 void count_given(ImageList& list, bool chosen) {
-    for (const ListedImage& image : list.images) ++list.given[size_t(image.source)].images;
+    for (const ListedImage& image : list.images) ++list.given[image.source].images;
     std::vector<std::string> empty;
     for (const GivenImages& source : list.given)
         if (source.images == 0) empty.push_back(source.path);

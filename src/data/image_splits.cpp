@@ -110,7 +110,7 @@ public:
     /// Returns the split of an image, and sets its label to the folder below the split's.
     Part deal(ListedImage& image) const {
         if (by_source_.found()) {
-            const std::string& name = names_[size_t(image.source)];
+            const std::string& name = names_[image.source];
             const bool known = is_split_name(name);
             return known ? by_source_.part_of(name) : Part::train;
         }
@@ -133,7 +133,7 @@ private:
 /// Counts each source's images in a split, and removes sources that have none.
 void count_split(ImageList& list, const std::string& split) {
     for (GivenImages& source : list.given) source.images = 0;
-    for (const ListedImage& image : list.images) ++list.given[size_t(image.source)].images;
+    for (const ListedImage& image : list.images) ++list.given[image.source].images;
     std::erase_if(list.given, [](const GivenImages& source) { return source.images == 0; });
     for (GivenImages& source : list.given) source.path += ", " + split;
     list.sort();
@@ -150,7 +150,7 @@ SourceIds::SourceIds(const std::vector<std::string>& sources) {
 }
 
 std::string SourceIds::key(const ListedImage& image) const {
-    const fs::path source = paths_[size_t(image.source)];
+    const fs::path source = paths_[image.source];
     if (image.offset >= 0) return source.string() + '\0' + std::to_string(image.offset);
     return (source / image.name).lexically_normal();
 }

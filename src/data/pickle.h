@@ -18,7 +18,7 @@ struct ByteMatrix {
     std::string_view bytes;   ///< [rows * columns]
 
     uint8_t at(int64_t row, int64_t column) const {
-        return uint8_t(bytes[size_t(by_columns ? column * rows + row : row * columns + column)]);
+        return uint8_t(bytes[by_columns ? column * rows + row : row * columns + column]);
     }
 };
 

@@ -69,9 +69,9 @@ public:
         record.pixels.add(shown.pixels.data(), shown.pixels.size());
         ImageTally& tally = record.tally;
         ++tally.images;
-        for (int i = 0; i < image_notes; ++i) tally.noted[size_t(i)] += pixels_.decoded().has(ImageNote(i));
+        for (int i = 0; i < image_notes; ++i) tally.noted[i] += pixels_.decoded().has(ImageNote(i));
         tally.classes.resize(std::max(tally.classes.size(), size_t(image.class_index) + 1));
-        ++tally.classes[size_t(image.class_index)];
+        ++tally.classes[image.class_index];
     }
     ImageShardWriter& writer() { return writer_; }
 
@@ -143,7 +143,7 @@ ShardRecord record_of(const std::string& text) {
     return record;
 }
 
-ShardRecord convert_shard(const PlannedShard& shard, const std::vector<FilePlace>& sources, const ImageRules& rules,
+ShardRecord convert_shard(const AssignedShard& shard, const std::vector<FilePlace>& sources, const ImageRules& rules,
                           const Source& source, const std::function<void(hid_t)>& describe, const FilePlace& place,
                           const std::function<void()>& progress) {
     ShardRecord record{shard.name(), shard.split};

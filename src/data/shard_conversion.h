@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/image_plan.h"
 #include "data/pixel_counts.h"
+#include "data/shard_assignment.h"
 
 namespace convoy {
 
@@ -44,7 +44,7 @@ void leave_out_unreadable(ImageList&, const ImageRules&, ImageTally& tally, cons
 /// that cannot be read. Throws Exit::bad_input for such a file with ImageRules::strict, and if no
 /// image is left. `source`: classes and provenance. `describe` adds root attributes. Calls
 /// `progress` after each image.
-ShardRecord convert_shard(const PlannedShard& shard, const std::vector<FilePlace>& sources, const ImageRules&,
+ShardRecord convert_shard(const AssignedShard& shard, const std::vector<FilePlace>& sources, const ImageRules&,
                           const Source& source, const std::function<void(hid_t)>& describe, const FilePlace& place,
                           const std::function<void()>& progress);
 

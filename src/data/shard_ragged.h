@@ -25,11 +25,11 @@ public:
 
     int64_t rows() const { return int64_t(heights_.size()); }
     /// Returns the bytes of the decoded pixels of rows [0, row).
-    int64_t decoded_before(int64_t row) const { return decoded_[size_t(row)]; }
-    int height(int64_t row) const { return heights_[size_t(row)]; }
-    int width(int64_t row) const { return widths_[size_t(row)]; }
+    int64_t decoded_before(int64_t row) const { return decoded_[row]; }
+    int height(int64_t row) const { return heights_[row]; }
+    int width(int64_t row) const { return widths_[row]; }
     /// Returns the offset of `row` in /pixels, in bytes; for row rows(), the end of the last row.
-    int64_t offset(int64_t row) const { return offsets_[size_t(row)]; }
+    int64_t offset(int64_t row) const { return offsets_[row]; }
     /// True if rows are files, which must be decoded.
     bool holds_files() const { return files_; }
     /// Decodes rows [first, first + count) from `files`, where they follow each other, to `to`,

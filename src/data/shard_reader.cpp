@@ -134,7 +134,7 @@ void SplitReader::check_images(Shard& added, const OpenShard& opened, hsize_t la
     const std::string& path = added.path;
     const h5::Extent images = checked_extent(opened.file, "/images", 4, stored_as(info_.type), path);
     const auto side = [&](int i, int64_t limit, const char* what) {
-        return checked_range(int64_t(std::min<hsize_t>(images.dims[size_t(i)], INT64_MAX)), 1, limit, what, path);
+        return checked_range(int64_t(std::min<hsize_t>(images.dims[i], INT64_MAX)), 1, limit, what, path);
     };
     added.images = side(0, max_images, "the number of images");
     const int height = side(1, max_side, "the height"), width = side(2, max_side, "the width"),

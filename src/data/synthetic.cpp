@@ -43,8 +43,8 @@ void make_image(const SyntheticShape& shape, uint32_t row, uint32_t purpose, con
                 if (element % 4 == 0) random = philox(shape.seed, row, element / 4, 0, purpose);
                 const uint32_t word = random.word[element % 4];
                 const int sum = int(word & 255) + int(word >> 8 & 255) + int(word >> 16 & 255) + int(word >> 24);
-                to[element] = uint8_t(
-                    std::clamp(pattern[size_t(cell * channels + c)] + (sum - 510) * noise_times_256 / 256, 0, 255));
+                to[element] =
+                    uint8_t(std::clamp(pattern[cell * channels + c] + (sum - 510) * noise_times_256 / 256, 0, 255));
             }
         }
 }

@@ -191,7 +191,7 @@ TorchPickle named_tensors(TorchMachine& machine, const Nodes& nodes, uint32_t to
         if (name.kind != PickleNode::text || !names.insert(name.bytes).second)
             fail(Exit::bad_input,
                  where + ": has two tensors '" + shortened(std::string(name.bytes)) + "'; " + otherwise);
-        result.tensors.push_back(machine.tensors[size_t(value.value)]);
+        result.tensors.push_back(machine.tensors[value.value]);
         result.tensors.back().name = name.bytes;
     }
     if (result.tensors.empty()) fail(Exit::bad_input, where + ": its dict holds no tensors; " + otherwise);

@@ -68,7 +68,7 @@ std::vector<float> stored_values(const InputBytes& file, const StoredTensor& t) 
     std::vector<int64_t> at(t.shape.size(), 0);
     int64_t place = 0;
     for (float& value : values) {
-        const double read = element(t.type, &bytes[size_t(place * width)]);
+        const double read = element(t.type, &bytes[place * width]);
         value = float(read);
         if (!std::isfinite(value)) refuse("has the value " + std::to_string(read) + ", which f32 cannot hold");
         for (size_t i = at.size(); i-- > 0;) {  // the next element

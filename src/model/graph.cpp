@@ -55,30 +55,29 @@ ValueId output_of(const Op& op) {
 std::vector<int> readers_of(const Graph& graph) {
     std::vector<int> readers(graph.values.size(), 0);
     for (const Op& op : graph.ops)
-        for (ValueId x : inputs_of(op)) ++readers[size_t(x)];
+        for (ValueId x : inputs_of(op)) ++readers[x];
     return readers;
 }
 
 std::vector<int> writers_of(const Graph& graph) {
     std::vector<int> writers(graph.values.size(), none);
     for (size_t i = 0; i < graph.ops.size(); ++i)
-        if (const ValueId y = output_of(graph.ops[i]); y != none) writers[size_t(y)] = int(i);
+        if (const ValueId y = output_of(graph.ops[i]); y != none) writers[y] = int(i);
     return writers;
 }
 
 GradientFlow gradient_flow(const Graph& graph) {
     GradientFlow flow;
     flow.wanted.assign(graph.values.size(), true);
-    flow.wanted[size_t(graph.input)] = false;
+    flow.wanted[graph.input] = false;
     for (const Op& op : graph.ops) {
         const ValueId y = output_of(op);
         if (y == none) continue;
         const std::vector<ValueId> inputs = inputs_of(op);
         const std::vector<ParamId> params = params_of(op);
-        flow.wanted[size_t(y)] =
-            std::any_of(inputs.begin(), inputs.end(), [&](ValueId x) { return flow.wanted[size_t(x)]; }) ||
-            std::any_of(params.begin(), params.end(),
-                        [&](ParamId p) { return graph.params[size_t(p)].has_gradient(); });
+        flow.wanted[y] =
+            std::any_of(inputs.begin(), inputs.end(), [&](ValueId x) { return flow.wanted[x]; }) ||
+            std::any_of(params.begin(), params.end(), [&](ParamId p) { return graph.params[p].has_gradient(); });
     }
     flow.accumulate.assign(graph.ops.size(), std::vector<bool>(graph.values.size(), false));
     std::vector<bool> written(graph.values.size(), false);
@@ -86,15 +85,15 @@ GradientFlow gradient_flow(const Graph& graph) {
         if (!flow.reaches(graph.ops[i])) continue;
         const std::vector<ValueId> inputs = inputs_of(graph.ops[i]);
         // An op that reads a value twice adds the second contribution itself.
-        for (const ValueId x : inputs) flow.accumulate[i][size_t(x)] = written[size_t(x)];
-        for (const ValueId x : inputs) written[size_t(x)] = true;
+        for (const ValueId x : inputs) flow.accumulate[i][x] = written[x];
+        for (const ValueId x : inputs) written[x] = true;
     }
     return flow;
 }
 
 bool GradientFlow::reaches(const Op& op) const {
     const ValueId y = output_of(op);
-    return wanted[size_t(y == none ? inputs_of(op).front() : y)];
+    return wanted[y == none ? inputs_of(op).front() : y];
 }
 
 std::vector<ParamId> params_of(const Op& op) {

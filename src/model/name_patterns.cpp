@@ -59,8 +59,7 @@ Graph with_frozen(Graph graph, const NamePatterns& patterns, bool norms) {
              "--freeze " + joined(patterns, ",") + ": leaves no parameter of " + graph.model + " to train; name fewer");
     for (Op& op : graph.ops) {
         auto* const norm = std::get_if<BatchNorm>(&op);
-        if (norm && norms)
-            norm->fixed = graph.params[size_t(norm->scale)].frozen && graph.params[size_t(norm->bias)].frozen;
+        if (norm && norms) norm->fixed = graph.params[norm->scale].frozen && graph.params[norm->bias].frozen;
     }
     return graph;
 }

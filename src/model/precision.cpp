@@ -31,8 +31,8 @@ Graph with_precision(Graph graph, Precision p, int channel_multiple) {
             f32 = scale->x;
         else
             continue;
-        graph.values[size_t(f32)].dtype = DType::f32;
-        graph.values[size_t(f32)].padding = 0;
+        graph.values[f32].dtype = DType::f32;
+        graph.values[f32].padding = 0;
     }
     return graph;
 }

@@ -17,9 +17,9 @@ template <class Copy> void each_element(Shape order, Copy copy) {
 
 std::vector<TorchEntry> torch_layout(const Graph& graph) {
     std::vector<TorchEntry> entries;
-    const auto shape_of = [&](ParamId id) { return graph.params[size_t(id)].shape; };
+    const auto shape_of = [&](ParamId id) { return graph.params[id].shape; };
     const auto add = [&](ParamId id, std::vector<int64_t> dims, Shape order) {
-        entries.push_back({torch_name(graph.model, graph.params[size_t(id)].name), std::move(dims), id, order});
+        entries.push_back({torch_name(graph.model, graph.params[id].name), std::move(dims), id, order});
     };
     const auto add_vector = [&](ParamId id) {
         if (id != none) add(id, {shape_of(id).c}, shape_of(id));
@@ -31,7 +31,7 @@ std::vector<TorchEntry> torch_layout(const Graph& graph) {
             add_vector(conv->bias);
         } else if (const auto* linear = std::get_if<Linear>(&op)) {
             const Shape s = shape_of(linear->weight);
-            const Value& x = graph.values[size_t(linear->x)];
+            const Value& x = graph.values[linear->x];
             add(linear->weight, {s.n, s.c}, {s.n, x.h, x.w, x.c});
             add_vector(linear->bias);
         } else if (const auto* norm = std::get_if<BatchNorm>(&op)) {

@@ -31,7 +31,7 @@ void rotate(std::vector<double>& a, std::vector<double>& v, int n, int p, int q)
 double off_diagonal(const std::vector<double>& a, int n) {
     double sum = 0;
     for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) sum += i == j ? 0 : a[size_t(i * n + j)] * a[size_t(i * n + j)];
+        for (int j = 0; j < n; ++j) sum += i == j ? 0 : a[i * n + j] * a[i * n + j];
     return sum;
 }
 
@@ -39,7 +39,7 @@ double off_diagonal(const std::vector<double>& a, int n) {
 
 Eigen symmetric_eigen(std::vector<double> a, int n) {
     std::vector<double> v(a.size());
-    for (int i = 0; i < n; ++i) v[size_t(i * n + i)] = 1;
+    for (int i = 0; i < n; ++i) v[i * n + i] = 1;
     const double whole = std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
     constexpr int most_sweeps = 100;  // a dozen usually suffice, because convergence is quadratic
     for (int sweep = 0; sweep < most_sweeps && off_diagonal(a, n) > 1e-30 * whole; ++sweep)
@@ -48,11 +48,10 @@ Eigen symmetric_eigen(std::vector<double> a, int n) {
 
     std::vector<int> order(static_cast<size_t>(n));
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int i, int j) { return a[size_t(i * n + i)] > a[size_t(j * n + j)]; });
+    std::stable_sort(order.begin(), order.end(), [&](int i, int j) { return a[i * n + i] > a[j * n + j]; });
     Eigen e;
     for (const int i : order) {
-        e.values.push_back(a[size_t(i * n + i)]);
+        e.values.push_back(a[i * n + i]);
         const auto begin = v.begin() + i * n, end = begin + n;
         const double top = *std::max_element(begin, end, [](double x, double y) { return std::abs(x) < std::abs(y); });
         for (auto x = begin; x != end; ++x) e.vectors.push_back(top < 0 ? -*x : *x);
@@ -72,8 +71,7 @@ std::vector<float> whitening_filters(const PatchSource& s, int kernel, double ep
                     for (int b = 0; b < kernel; ++b)
                         for (int c = 0; c < s.c; ++c) {
                             const uint8_t pixel = s.images[((image * s.h + i + a) * s.w + j + b) * s.c + c];
-                            patch[k++] =
-                                (double(pixel) / 255 - double(s.mean[size_t(c)])) / double(s.stddev[size_t(c)]);
+                            patch[k++] = (double(pixel) / 255 - double(s.mean[c])) / double(s.stddev[c]);
                         }
                 for (size_t x = 0; x < size_t(n); ++x)
                     for (size_t y = 0; y <= x; ++y) moments[x * size_t(n) + y] += patch[x] * patch[y];

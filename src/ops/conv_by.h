@@ -1,4 +1,4 @@
-// The algorithms of a convolution on a CPU. backend/cpu/conv_ways.h says which of them apply.
+// The algorithms of a convolution on a CPU. backend/cpu/conv_algorithms.h says which of them apply.
 #pragma once
 #include <cstdint>
 
@@ -10,8 +10,8 @@ enum class ConvBy : uint8_t {
     direct_bf16,     ///< the same, multiplied in bf16
     winograd,        ///< Winograd's F(4x4, 3x3)
     winograd_large,  ///< F(7x7, 3x3) or F(8x8, 3x3), for values in bf16
-    product,         ///< oneDNN's GEMM: patches times weights
-    product_bf16,    ///< the same in bf16, for 1x1 kernels with stride 1
+    gemm,            ///< oneDNN's GEMM: patches times weights
+    gemm_bf16,       ///< the same in bf16, for 1x1 kernels with stride 1
 };
 
 }  // namespace convoy

@@ -61,11 +61,11 @@ struct ExactPiece {
 struct ExactSums {
     int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
     int32_t* tops;             ///< [tensors]: exponents used in this step; of_zero: only zeros fit
-    int32_t* seen;             ///< [tensors]: largest exponent deposited; of_zero between steps
+    int32_t* seen;             ///< [tensors]: largest exponent accumulated; of_zero between steps
     int32_t* redo;             ///< [1]: 1 if the last step's gradients did not fit
     std::vector<size_t> ends;  ///< [tensors], on the host: where each tensor ends in the arena, ascending
     int bits;                  ///< 62 - ceil(log2(logical ranks))
-    int lanes;                 ///< lanes that deposit into a bucket before its all-reduce
+    int lanes;                 ///< lanes that add to a bucket before its all-reduce
 
     size_t count() const { return ends.back(); }
     /// Splits elements [begin, end) into pieces of one tensor that cross no multiple of `stripe`.

@@ -24,7 +24,7 @@ struct Counters {
 struct BatchStats {
     float loss_sum = 0;           ///< summed, not averaged, cross-entropy
     float correct = 0, top5 = 0;  ///< images whose label has the best logit, one of the five best; below 2^24
-    float stop = 0, checkpoint = 0, hold = 0;  ///< number of ranks with this request
+    float stop = 0, checkpoint = 0, snapshot = 0;  ///< number of ranks with this request
     /// 1 if Backend::update skipped the step because its loss or a gradient was not finite
     float skipped = 0;
 
@@ -34,7 +34,7 @@ struct BatchStats {
         top5 += s.top5;
         stop += s.stop;
         checkpoint += s.checkpoint;
-        hold += s.hold;
+        snapshot += s.snapshot;
         skipped += s.skipped;
         return *this;
     }
@@ -48,13 +48,13 @@ struct StepRecord {
     double loss = 0, accuracy = 0, top5_accuracy = 0;  ///< means over the images of all ranks
     double learning_rate = 0;
     double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
-    bool stop = false, checkpoint = false, hold = false;  ///< some rank requested it
+    bool stop = false, checkpoint = false, snapshot = false;  ///< some rank requested it
     bool skipped = false;                ///< not finite: the weights are still those of the step before
     int64_t images = 0, own_images = 0;  ///< images of all ranks; of this rank
     BatchStats own;                      ///< sums over this rank's images alone
 };
 
-/// The operands of the last tape step of a training step. It writes ring[step % ring_size] and
+/// The operands of the last launch of a training step. It writes ring[step % ring_size] and
 /// advances the counters. Pointers are to the device.
 struct Record {
     const BatchStats* stats;  ///< all-reduced
@@ -84,7 +84,7 @@ struct StagedBatch {
     const ImagePlace* places;  ///< [n]: also set for images of one size
 };
 
-/// The operands of the tape step that reads a batch out of the data set on the device.
+/// The operands of the launch that reads a batch out of the data set on the device.
 struct Gather {
     Tensor images, labels;            ///< on the device: u8 or f32 [N, h, w, c], i32 [N]: the whole split
     const int32_t* order = nullptr;   ///< on the device, [N]: permutation of the epoch; null: the identity
@@ -100,8 +100,8 @@ struct Gather {
     /// on the device; if not null, the batch is here. Then the data of images and labels, order,
     /// places and first are not read. images.shape and dtype still describe the images.
     const StagedBatch* staged = nullptr;
-    int64_t staged_first = 0;  ///< index in the staged batch of this tape step's first image
-    bool begins_step = true;   ///< this tape step records when the step began, and when it had its batch
+    int64_t staged_first = 0;  ///< index in the staged batch of this launch's first image
+    bool begins_step = true;   ///< this launch records when the step began, and when it had its batch
     // Used if augment.mixes():
     int64_t global_batch = 0;  ///< images of all ranks
     MixedLabels mixed{};       ///< outputs

@@ -127,10 +127,10 @@ private:
     const double bandwidth_;
 };
 
-SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
+AllReduceTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
     const Sum sum(c, bytes, nodes, ranks_per_node);
     if (c.hierarchical && nodes > 1) return {.seconds = sum.hierarchical(), .algorithm = "hierarchical"};
-    SumTime best{.seconds = INFINITY};
+    AllReduceTime best{.seconds = INFINITY};
     const auto consider = [&](double seconds, const char* algorithm, const char* protocol) {
         if (seconds < best.seconds) best = {.seconds = seconds, .algorithm = algorithm, .protocol = protocol};
     };
@@ -144,14 +144,14 @@ SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) 
     return best;
 }
 
-/// Interpolates the seconds for `bytes` between `sums`: not empty, by rising size, all on the same
-/// numbers of nodes and ranks.
-double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
-    const auto above = std::lower_bound(sums.begin(), sums.end(), bytes,
-                                        [](const MeasuredSum& s, double wanted) { return s.bytes < wanted; });
-    if (above == sums.begin()) return above->seconds;  // latency
-    if (above == sums.end()) return sums.back().seconds * bytes / sums.back().bytes;
-    const MeasuredSum& below = *std::prev(above);
+/// Interpolates the seconds for `bytes` between `all_reduces`: not empty, by rising size, all on
+/// the same numbers of nodes and ranks.
+double interpolated(const std::vector<MeasuredAllReduce>& all_reduces, double bytes) {
+    const auto above = std::lower_bound(all_reduces.begin(), all_reduces.end(), bytes,
+                                        [](const MeasuredAllReduce& s, double wanted) { return s.bytes < wanted; });
+    if (above == all_reduces.begin()) return above->seconds;  // latency
+    if (above == all_reduces.end()) return all_reduces.back().seconds * bytes / all_reduces.back().bytes;
+    const MeasuredAllReduce& below = *std::prev(above);
     const double at = std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes);
     return below.seconds * std::pow(above->seconds / below.seconds, at);
 }
@@ -159,13 +159,13 @@ double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
 /// Returns the measurements whose numbers of nodes, and then of ranks per node, are nearest in
 /// logarithm; sorted by size. Measurements on one node serve one node only. If two numbers are
 /// equally near (2 and 8 nodes, for 4) the smaller one is taken. Empty: there are none.
-std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node) {
-    const auto distance = [&](const MeasuredSum& s) {
+std::vector<MeasuredAllReduce> nearest(const Cluster& c, int nodes, int ranks_per_node) {
+    const auto distance = [&](const MeasuredAllReduce& s) {
         return std::tuple(std::abs(std::log(double(s.nodes) / nodes)), s.nodes,
                           std::abs(std::log(double(s.ranks_per_node) / ranks_per_node)), s.ranks_per_node);
     };
-    std::vector<MeasuredSum> near;
-    for (const MeasuredSum& s : c.sums) {
+    std::vector<MeasuredAllReduce> near;
+    for (const MeasuredAllReduce& s : c.all_reduces) {
         if ((s.nodes == 1) != (nodes == 1) || s.nodes * s.ranks_per_node < 2) continue;
         // most lie in one table, and their distance is the same
         const bool same = !near.empty() && s.nodes == near[0].nodes && s.ranks_per_node == near[0].ranks_per_node;
@@ -173,7 +173,8 @@ std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node
         if (!same && !near.empty() && distance(s) < distance(near[0])) near.clear();
         near.push_back(s);
     }
-    std::sort(near.begin(), near.end(), [](const MeasuredSum& a, const MeasuredSum& b) { return a.bytes < b.bytes; });
+    std::sort(near.begin(), near.end(),
+              [](const MeasuredAllReduce& a, const MeasuredAllReduce& b) { return a.bytes < b.bytes; });
     return near;
 }
 
@@ -182,9 +183,9 @@ std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node
 AllReduceTimes::AllReduceTimes(const Cluster& c, int nodes, int ranks_per_node)
     : cluster_(c), nodes_(nodes), per_node_(ranks_per_node), measured_(nearest(c, nodes, ranks_per_node)) {}
 
-SumTime AllReduceTimes::of(double bytes) const {
+AllReduceTime AllReduceTimes::of(double bytes) const {
     if (nodes_ * per_node_ < 2) return {};
-    SumTime time = modelled(cluster_, bytes, nodes_, per_node_);
+    AllReduceTime time = modelled(cluster_, bytes, nodes_, per_node_);
     if (measured_.empty()) return time;
     const double there = modelled(cluster_, bytes, measured_[0].nodes, measured_[0].ranks_per_node).seconds;
     time.seconds *= interpolated(measured_, bytes) / there;
@@ -192,7 +193,7 @@ SumTime AllReduceTimes::of(double bytes) const {
     return time;
 }
 
-SumTime all_reduce_time(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
+AllReduceTime all_reduce_time(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
     return AllReduceTimes(c, nodes, ranks_per_node).of(bytes);
 }
 

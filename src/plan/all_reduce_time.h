@@ -7,11 +7,11 @@
 
 namespace convoy {
 
-struct SumTime {
+struct AllReduceTime {
     double seconds = 0;
     const char* algorithm = "none";  ///< ring, tree, switch (NVLS), hierarchical
     const char* protocol = "";       ///< LL, LL128, Simple
-    bool measured = false;           ///< true if Cluster::sums corrected the model
+    bool measured = false;           ///< true if Cluster::all_reduces corrected the model
 };
 
 /// Returns the time of the fastest algorithm and protocol for an all-reduce of `bytes` on nodes x
@@ -26,19 +26,19 @@ struct SumTime {
 /// Measured times are interpolated in the logarithms of size and time; the model extrapolates them
 /// to other numbers of ranks. Times from one node correct only predictions for one node, and times
 /// from several nodes only those for several.
-SumTime all_reduce_time(const Cluster&, double bytes, int nodes, int ranks_per_node);
+AllReduceTime all_reduce_time(const Cluster&, double bytes, int nodes, int ranks_per_node);
 
 /// Like all_reduce_time() for many sizes: the measurements are looked up once. The cluster must
 /// outlive it.
 class AllReduceTimes {
 public:
     AllReduceTimes(const Cluster&, int nodes, int ranks_per_node);
-    SumTime of(double bytes) const;
+    AllReduceTime of(double bytes) const;
 
 private:
     const Cluster& cluster_;
     const int nodes_, per_node_;
-    std::vector<MeasuredSum> measured_;  ///< that are nearest; sorted by size
+    std::vector<MeasuredAllReduce> measured_;  ///< that are nearest; sorted by size
 };
 
 }  // namespace convoy

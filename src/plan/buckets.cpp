@@ -2,7 +2,7 @@
 
 namespace convoy {
 
-std::vector<Bucket> plan_buckets(const std::vector<size_t>& counts, size_t target) {
+std::vector<Bucket> cut_buckets(const std::vector<size_t>& counts, size_t target) {
     std::vector<Bucket> buckets;
     size_t begin = 0, end = 0;
     for (size_t count : counts) {

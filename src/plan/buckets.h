@@ -15,6 +15,6 @@ struct Bucket {
 /// Cuts consecutive gradients (element counts, in backward order) into buckets of at least `target`
 /// elements each. The last bucket may be smaller. If it is below a quarter of `target` it joins its
 /// neighbour, because its latency would be exposed.
-std::vector<Bucket> plan_buckets(const std::vector<size_t>& counts, size_t target);
+std::vector<Bucket> cut_buckets(const std::vector<size_t>& counts, size_t target);
 
 }  // namespace convoy

@@ -12,7 +12,7 @@ enum class NodeLink : uint8_t { nvlink, pcie };
 enum class CpuVendor : uint8_t { intel, amd, other };
 
 /// A measured all-reduce.
-struct MeasuredSum {
+struct MeasuredAllReduce {
     int nodes, ranks_per_node;
     double bytes, seconds;
 };
@@ -41,7 +41,7 @@ struct Cluster {
     int channels = 0;              ///< NCCL's channels; 0: the usual number for the GPU
     bool hierarchical = false;     ///< all-reduces run inside each node, then over nodes; NCCL has no such one
     double images_per_second = 0;  ///< that a node can read; 0: unlimited
-    std::vector<MeasuredSum> sums{};
+    std::vector<MeasuredAllReduce> all_reduces{};
     std::vector<KnownStep> steps{};
 
     double network_bandwidth() const { return adapters * adapter_bandwidth; }

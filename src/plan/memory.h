@@ -12,12 +12,12 @@ struct Lifetime {
     int first, last;
 };
 
-struct MemoryPlan {
+struct MemoryLayout {
     std::vector<size_t> offset;  ///< by buffer, multiples of 64 bytes
     size_t bytes = 0;            ///< size of the arena
 };
 
 /// Places buffers, the largest first, each at the lowest offset that is free during its whole life.
-MemoryPlan plan_memory(const std::vector<Lifetime>&);
+MemoryLayout lay_out_memory(const std::vector<Lifetime>&);
 
 }  // namespace convoy

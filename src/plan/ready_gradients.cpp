@@ -8,11 +8,11 @@ double gradient_work(const Graph& graph, const Op& op) {
     double products = 0;
     ValueId x = none;
     if (const auto* conv = std::get_if<Conv>(&op)) {
-        const Value& y = graph.values[size_t(conv->y)];
-        products = double(y.h) * y.w * double(graph.params[size_t(conv->weight)].shape.count());
+        const Value& y = graph.values[conv->y];
+        products = double(y.h) * y.w * double(graph.params[conv->weight].shape.count());
         x = conv->x;
     } else if (const auto* linear = std::get_if<Linear>(&op)) {
-        products = double(graph.params[size_t(linear->weight)].shape.count());
+        products = double(graph.params[linear->weight].shape.count());
         x = linear->x;
     }
     return x == graph.input ? products : 2 * products;  // images need no data gradient
@@ -29,7 +29,7 @@ std::vector<ReadyGradient> ready_gradients(const Graph& graph) {
         const Op& op = graph.ops[i];
         done += all > 0 ? gradient_work(graph, op) / all : 1.0 / double(graph.ops.size());
         for (const ParamId p : params_of(op)) {
-            const Param& param = graph.params[size_t(p)];
+            const Param& param = graph.params[p];
             if (param.trained && !param.frozen) ready.push_back({param.shape.count(), std::min(done, 1.0)});
         }
     }

@@ -52,7 +52,7 @@ std::vector<float> look_ahead_decays(int64_t every, double decay, int64_t total)
     decays.back() = 1;
     for (int64_t step = every; step <= total; step += every) {
         const double share = double(step) / double(total);
-        decays[size_t(step)] = float(std::pow(decay, double(every)) * share * share * share);
+        decays[step] = float(std::pow(decay, double(every)) * share * share * share);
     }
     return decays;
 }

@@ -22,7 +22,7 @@ inline Share share_of(int64_t n, int64_t parts, int64_t index) {
 
 /// How a batch is split over logical ranks, and logical ranks over ranks. A rank gets consecutive
 /// logical ranks, usually one.
-struct Dealing {
+struct BatchSplit {
     int64_t logical, ranks;  ///< logical >= ranks
 
     Share logical_of(int64_t rank) const { return share_of(logical, ranks, rank); }
@@ -36,12 +36,12 @@ struct Dealing {
 
 /// Steps of an epoch: full global batches, and the size of a last, smaller one. `tail` is 0 if
 /// nothing is left over or the rest is dropped.
-struct EpochPlan {
+struct EpochSteps {
     int64_t full_steps, tail;
     int64_t steps() const { return full_steps + (tail > 0 ? 1 : 0); }
 };
 
-inline EpochPlan plan_epoch(int64_t samples, int64_t global_batch, bool drop_last) {
+inline EpochSteps steps_of_epoch(int64_t samples, int64_t global_batch, bool drop_last) {
     return {samples / global_batch, drop_last ? 0 : samples % global_batch};
 }
 

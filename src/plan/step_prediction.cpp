@@ -13,15 +13,15 @@ constexpr double backward_share = 2.0 / 3;  // of a step: backward has two GEMMs
 
 /// Predicts the all-reduces of a step: each begins when its bucket is complete and the one before
 /// it has ended.
-std::vector<PredictedSum> run_sums(const StepWork& work, const Cluster& cluster, int nodes, int ranks_per_node,
-                                   double compute) {
+std::vector<PredictedAllReduce> run_all_reduces(const StepWork& work, const Cluster& cluster, int nodes,
+                                                int ranks_per_node, double compute) {
     std::vector<size_t> counts;
     for (const ReadyGradient& g : work.gradients) counts.push_back(g.count);
     const size_t target = work.bucket_bytes > 0 ? work.bucket_bytes : usual_bucket_bytes(cluster, nodes);
     const AllReduceTimes times(cluster, nodes, ranks_per_node);
-    std::vector<PredictedSum> sums;
+    std::vector<PredictedAllReduce> all_reduces;
     size_t gradient = 0, complete = 0;
-    for (const Bucket& bucket : plan_buckets(counts, std::max<size_t>(1, target / sizeof(float)))) {
+    for (const Bucket& bucket : cut_buckets(counts, std::max<size_t>(1, target / sizeof(float)))) {
         double moment = 0;
         for (; complete < bucket.end; ++gradient) {
             complete += counts[gradient];
@@ -29,11 +29,12 @@ std::vector<PredictedSum> run_sums(const StepWork& work, const Cluster& cluster,
         }
         const double bytes = double(bucket.end - bucket.begin) * work.gradient_bytes,
                      ready = compute * (1 - backward_share + backward_share * moment),
-                     free = sums.empty() ? 0 : sums.back().end;
-        const SumTime time = times.of(bytes);
-        sums.push_back({.bytes = bytes, .ready = ready, .end = std::max(ready, free) + time.seconds, .time = time});
+                     free = all_reduces.empty() ? 0 : all_reduces.back().end;
+        const AllReduceTime time = times.of(bytes);
+        all_reduces.push_back(
+            {.bytes = bytes, .ready = ready, .end = std::max(ready, free) + time.seconds, .time = time});
     }
-    return sums;
+    return all_reduces;
 }
 
 Limit limit_of(const StepPrediction& p) {
@@ -99,10 +100,10 @@ StepPrediction predict_step(const StepModel& m, const StepWork& work, const Clus
     p.compute = alone - p.fixed;
     p.node_loss = compute - alone;
     if (ranks > 1) {
-        p.buckets = run_sums(work, seen, p.nodes, per_node, compute);
-        for (const PredictedSum& sum : p.buckets) p.sums += sum.time.seconds;
+        p.buckets = run_all_reduces(work, seen, p.nodes, per_node, compute);
+        for (const PredictedAllReduce& bucket : p.buckets) p.all_reduces += bucket.time.seconds;
         if (!p.buckets.empty()) p.exposed = std::max(0.0, p.buckets.back().end - compute);
-        p.interference = m.interference.value * std::min(p.sums, backward_share * compute);
+        p.interference = m.interference.value * std::min(p.all_reduces, backward_share * compute);
         p.noise = m.spread.value * compute * expected_largest(ranks);
     }
     if (cluster.images_per_second > 0) p.input = double(work.batch) * per_node / cluster.images_per_second;

@@ -44,9 +44,9 @@ enum class Limit : uint8_t { compute, fixed, node, communication, noise, input }
 const char* name_of(Limit);
 
 /// The all-reduce of a bucket. `ready` and `end` are seconds since the step began.
-struct PredictedSum {
+struct PredictedAllReduce {
     double bytes, ready, end;
-    SumTime time;
+    AllReduceTime time;
 };
 
 /// The terms of a predicted step; times are in seconds per step.
@@ -57,13 +57,13 @@ struct StepPrediction {
     double node_loss = 0;     ///< slowdown because ranks share a node (h)
     double interference = 0;  ///< slowdown because all-reduces overlap with compute (kappa)
     double noise = 0;         ///< waiting for the slowest rank
-    double sums = 0;          ///< all all-reduces together
+    double all_reduces = 0;   ///< all all-reduces together
     double exposed = 0;       ///< part of the last all-reduce after the end of backward
     double input = 0;         ///< reading a node's images
     double step = 0;
     Limit limit = Limit::compute;  ///< the largest term; exposed and interference count as one
     double images_per_second = 0;  ///< of all ranks
-    std::vector<PredictedSum> buckets{};
+    std::vector<PredictedAllReduce> buckets{};
 };
 
 /// Predicts a step on `ranks` ranks, which fill one node after the other.
@@ -79,7 +79,7 @@ size_t best_bucket_bytes(const StepModel&, StepWork, const Cluster&, int ranks);
 
 /// Returns the default size of gradient buckets (--bucket-mib overrides it). It is 16 MiB if NVLink
 /// connects the GPUs of one node or verbs connect several nodes, else 4 MiB. Keep it equal to
-/// bucket_bytes_of() in backend/gpu/sums.h.
+/// bucket_bytes_of() in backend/gpu/all_reduces.h.
 size_t usual_bucket_bytes(const Cluster&, int nodes);
 
 /// Returns the mean of the largest of n standard normal numbers, by Blom's formula.

@@ -39,7 +39,7 @@ StreamOrder::Epoch StreamOrder::epoch(const SampleOrder& order, uint32_t epoch) 
     size_t bytes = 0;
     int64_t samples = 0;
     for (int64_t i = 0; i < count; ++i) {
-        const RowRun& run = runs_[size_t(e.runs[size_t(i)])];
+        const RowRun& run = runs_[e.runs[i]];
         while (int64_t(e.first_run.size()) < blocks_ &&
                double(bytes) >= double(bytes_) * double(e.first_run.size()) / double(blocks_)) {
             e.first_run.push_back(int32_t(i));

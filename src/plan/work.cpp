@@ -5,22 +5,22 @@ namespace {
 
 class Counter {
 public:
-    Counter(const Graph& graph, int batch, const Ways& ways)
-        : graph_(graph), batch_(batch), ways_(ways), flow_(gradient_flow(graph)) {}
+    Counter(const Graph& graph, int batch, const Algorithms& algorithms)
+        : graph_(graph), batch_(batch), algorithms_(algorithms), flow_(gradient_flow(graph)) {}
     void count(int op) {
         op_ = op;
-        backward_ = flow_.reaches(graph_.ops[size_t(op)]);
-        std::visit(*this, graph_.ops[size_t(op)]);
+        backward_ = flow_.reaches(graph_.ops[op]);
+        std::visit(*this, graph_.ops[op]);
     }
 
     void operator()(const Conv& op) {
-        const Shape w = graph_.params[size_t(op.weight)].shape;
-        products("conv", op.x, op.y, op.weight,
-                 2.0 * double(batch_) * value(op.y).h * value(op.y).w * double(w.count()), op.bias);
+        const Shape w = graph_.params[op.weight].shape;
+        multiplications("conv", op.x, op.y, op.weight,
+                        2.0 * double(batch_) * value(op.y).h * value(op.y).w * double(w.count()), op.bias);
     }
     void operator()(const Linear& op) {
-        products("linear", op.x, op.y, op.weight,
-                 2.0 * double(batch_) * double(graph_.params[size_t(op.weight)].shape.count()), op.bias);
+        multiplications("linear", op.x, op.y, op.weight,
+                        2.0 * double(batch_) * double(graph_.params[op.weight].shape.count()), op.bias);
     }
     void operator()(const BatchNorm& op) {
         const double residual = op.residual == none ? 0 : bytes(op.residual);
@@ -59,7 +59,7 @@ public:
     WorkByClass work;
 
 private:
-    const Value& value(ValueId v) const { return graph_.values[size_t(v)]; }
+    const Value& value(ValueId v) const { return graph_.values[v]; }
     double bytes(ValueId v) const { return double(value(v).batched(batch_).count() * size_of(value(v).dtype)); }
     Work& add(const std::string& name, double moved) {
         work[name].bytes += moved;
@@ -69,32 +69,32 @@ private:
     void gradient(const std::string& name, double moved) {
         if (backward_) add(name + " gradient", moved);
     }
-    void multiply(const std::string& name, StepPhase direction, double moved, double flops, DType type) {
+    void multiply(const std::string& name, LaunchPhase direction, double moved, double flops, DType type) {
         Work& w = add(name, moved);
         w.flops += flops;
-        const Products products = ways_.products(op_, direction);
-        (products.in_f32 && type != DType::f32 ? w.f32 : w.typed) += products.of_direct * flops;
+        const Multiplications multiplications = algorithms_.multiplications(op_, direction);
+        (multiplications.in_f32 && type != DType::f32 ? w.f32 : w.typed) += multiplications.of_direct * flops;
     }
     void moves(const std::string& name, ValueId x, ValueId y) {
         add(name + " forward", bytes(x) + bytes(y));
         gradient(name, bytes(x) + bytes(y));
     }
-    void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops, ParamId bias) {
-        const double w = double(graph_.params[size_t(weight)].shape.count()),
-                     in_type = w * double(size_of(value(x).dtype)), dw = w * sizeof(float);
+    void multiplications(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops, ParamId bias) {
+        const double w = double(graph_.params[weight].shape.count()), in_type = w * double(size_of(value(x).dtype)),
+                     dw = w * sizeof(float);
         const DType type = value(x).dtype;
-        multiply(name + " forward", StepPhase::forward, bytes(x) + in_type + bytes(y), flops, type);
+        multiply(name + " forward", LaunchPhase::forward, bytes(x) + in_type + bytes(y), flops, type);
         if (!backward_) return;
-        if (!graph_.params[size_t(weight)].frozen)
-            multiply(name + " weight gradient", StepPhase::weight_gradient, bytes(x) + bytes(y) + dw, flops, type);
-        if (flow_.wanted[size_t(x)])
-            multiply(name + " data gradient", StepPhase::data_gradient, bytes(y) + in_type + bytes(x), flops, type);
-        if (bias != none && !graph_.params[size_t(bias)].frozen) add(name + " bias gradient", bytes(y));
+        if (!graph_.params[weight].frozen)
+            multiply(name + " weight gradient", LaunchPhase::weight_gradient, bytes(x) + bytes(y) + dw, flops, type);
+        if (flow_.wanted[x])
+            multiply(name + " data gradient", LaunchPhase::data_gradient, bytes(y) + in_type + bytes(x), flops, type);
+        if (bias != none && !graph_.params[bias].frozen) add(name + " bias gradient", bytes(y));
     }
 
     const Graph& graph_;
     const int batch_;
-    const Ways& ways_;
+    const Algorithms& algorithms_;
     const GradientFlow flow_;
     int op_ = none;
     bool backward_ = true;  ///< the op's backward writes something
@@ -108,35 +108,36 @@ std::string word_for(const Op& op) {
     return name_of(op);
 }
 
-const char* word_for(StepPhase phase) {
+const char* word_for(LaunchPhase phase) {
     switch (phase) {
-        case StepPhase::forward: return "forward";
-        case StepPhase::bias: return "bias forward";
-        case StepPhase::gradient: return "gradient";
-        case StepPhase::data_gradient: return "data gradient";
-        case StepPhase::weight_gradient: return "weight gradient";
-        case StepPhase::bias_gradient: return "bias gradient";
-        case StepPhase::gather: return "gather";
-        case StepPhase::zero: return "zero";
-        case StepPhase::conversion: return "gradients to f32";
-        case StepPhase::requests: return "requests";
-        case StepPhase::all_reduce: return "all-reduce";
-        case StepPhase::progress: return "all-reduce progress";
-        case StepPhase::optimizer: return "optimizer";
-        case StepPhase::look_ahead: return "look-ahead";
-        case StepPhase::record: return "record";
-        case StepPhase::totals: return "totals";
-        case StepPhase::other: return "other";
+        case LaunchPhase::forward: return "forward";
+        case LaunchPhase::bias: return "bias forward";
+        case LaunchPhase::gradient: return "gradient";
+        case LaunchPhase::data_gradient: return "data gradient";
+        case LaunchPhase::weight_gradient: return "weight gradient";
+        case LaunchPhase::bias_gradient: return "bias gradient";
+        case LaunchPhase::gather: return "gather";
+        case LaunchPhase::zero: return "zero";
+        case LaunchPhase::conversion: return "gradients to f32";
+        case LaunchPhase::requests: return "requests";
+        case LaunchPhase::all_reduce: return "all-reduce";
+        case LaunchPhase::progress: return "all-reduce progress";
+        case LaunchPhase::optimizer: return "optimizer";
+        case LaunchPhase::look_ahead: return "look-ahead";
+        case LaunchPhase::record: return "record";
+        case LaunchPhase::totals: return "totals";
+        case LaunchPhase::other: return "other";
     }
     return "other";
 }
 
 }  // namespace
 
-WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const OptimizerSpec& optimizer, const Ways& ways) {
-    Counter counter(graph, batch, ways);
+WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const OptimizerSpec& optimizer,
+                         const Algorithms& algorithms) {
+    Counter counter(graph, batch, algorithms);
     for (size_t op = 0; op < graph.ops.size(); ++op) counter.count(int(op));
-    const Value& input = graph.values[size_t(graph.input)];
+    const Value& input = graph.values[graph.input];
     const double pixels = double(batch) * input.h * input.w * input.c,
                  floats = double(graph.gradient_count()) * sizeof(float);
     counter.work["gather"].bytes = pixels + double(input.batched(batch).count() * size_of(input.dtype));
@@ -147,19 +148,19 @@ WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const Optimiz
     return counter.work;
 }
 
-std::string class_of_step(const StepId& step, const Graph& graph) {
-    if (step.op == none) return word_for(step.phase);
-    std::string ops = word_for(graph.ops[size_t(step.op)]);
-    if (step.fused_op != none) {
-        const std::string other = word_for(graph.ops[size_t(step.fused_op)]);
-        ops = step.fused_op < step.op ? other + " and " + ops : ops + " and " + other;
+std::string class_of_launch(const LaunchId& launch, const Graph& graph) {
+    if (launch.op == none) return word_for(launch.phase);
+    std::string ops = word_for(graph.ops[launch.op]);
+    if (launch.fused_op != none) {
+        const std::string other = word_for(graph.ops[launch.fused_op]);
+        ops = launch.fused_op < launch.op ? other + " and " + ops : ops + " and " + other;
     }
-    return ops + " " + word_for(step.phase);
+    return ops + " " + word_for(launch.phase);
 }
 
-std::vector<std::string> parts_of_step(const StepId& step, const Graph& graph) {
-    if (step.fused_op == none) return {};
-    return {class_of_step({step.op, step.phase}, graph), class_of_step({step.fused_op, step.phase}, graph)};
+std::vector<std::string> parts_of_launch(const LaunchId& launch, const Graph& graph) {
+    if (launch.fused_op == none) return {};
+    return {class_of_launch({launch.op, launch.phase}, graph), class_of_launch({launch.fused_op, launch.phase}, graph)};
 }
 
 }  // namespace convoy

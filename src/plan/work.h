@@ -1,14 +1,14 @@
 // Counts the least work of a training step from the shapes of a graph: FLOPs and bytes by class of
-// tape step. Measured times are compared with it.
+// launch. Measured times are compared with it.
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
 #include "model/graph.h"
-#include "ops/step.h"
+#include "ops/algorithms.h"
+#include "ops/tape.h"
 #include "ops/update_rule.h"
-#include "ops/ways.h"
 
 namespace convoy {
 
@@ -24,14 +24,14 @@ struct Work {
 using WorkByClass = std::map<std::string, Work>;
 
 /// Counts one training step of one of `ranks` ranks with `batch` samples per rank, using the
-/// algorithms in `ways`.
-WorkByClass work_of_step(const Graph&, int batch, int ranks, const OptimizerSpec&, const Ways& ways = {});
+/// algorithms in `algorithms`.
+WorkByClass work_of_step(const Graph&, int batch, int ranks, const OptimizerSpec&, const Algorithms& algorithms = {});
 
-/// Returns the class of a tape step: "conv weight gradient", "batch norm forward", "all-reduce". A
-/// step that computes two ops has a separate class: "pool and batch norm forward".
-std::string class_of_step(const StepId&, const Graph&);
-/// Returns the classes of both ops if a step computes two: "pool forward" and "batch norm forward".
-/// Empty for other steps.
-std::vector<std::string> parts_of_step(const StepId&, const Graph&);
+/// Returns the class of a launch: "conv weight gradient", "batch norm forward", "all-reduce". A
+/// launch that computes two ops has a separate class: "pool and batch norm forward".
+std::string class_of_launch(const LaunchId&, const Graph&);
+/// Returns the classes of both ops if a launch computes two: "pool forward" and "batch norm
+/// forward". Empty for other launches.
+std::vector<std::string> parts_of_launch(const LaunchId&, const Graph&);
 
 }  // namespace convoy

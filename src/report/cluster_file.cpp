@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "model/models.h"
 #include "model/precision.h"
-#include "report/measured_sums.h"
+#include "report/measured_all_reduces.h"
 
 namespace convoy {
 namespace {
@@ -79,22 +79,22 @@ void add_step(Cluster& c, const Value& v) {
 }
 
 void add_table(Cluster& c, const Value& v) {
-    std::vector<MeasuredSum> sums;
+    std::vector<MeasuredAllReduce> all_reduces;
     try {
-        sums = read_measured_sums((v.folder / v.text).string());
+        all_reduces = read_measured_all_reduces((v.folder / v.text).string());
     } catch (const Error& error) {
         fail(error.code, v.where + error.what());
     }
-    for (const MeasuredSum& s : c.sums)
-        if (s.nodes == sums[0].nodes && s.ranks_per_node == sums[0].ranks_per_node)
+    for (const MeasuredAllReduce& s : c.all_reduces)
+        if (s.nodes == all_reduces[0].nodes && s.ranks_per_node == all_reduces[0].ranks_per_node)
             fail(Exit::bad_input, v.where + formatted("another table is of %d ranks on %d hosts, too; leave one out",
                                                       s.nodes * s.ranks_per_node, s.nodes));
     constexpr size_t most_sizes = 1000;  // every step that is fitted looks at all of them
-    if (c.sums.size() + sums.size() > most_sizes)
+    if (c.all_reduces.size() + all_reduces.size() > most_sizes)
         fail(Exit::bad_input, v.where + formatted("the tables have more than %zu sizes together; measure fewer, or "
                                                   "leave a table out",
                                                   most_sizes));
-    c.sums.insert(c.sums.end(), sums.begin(), sums.end());
+    c.all_reduces.insert(c.all_reduces.end(), all_reduces.begin(), all_reduces.end());
 }
 
 constexpr std::array<std::pair<const char*, GpuGeneration>, 4> gpus = {{{"volta", GpuGeneration::volta},
@@ -164,7 +164,7 @@ void check_complete(const Cluster& c, const std::set<std::string>& given, const 
     }
     if (given.contains("ll128") && c.ll128 && c.link == NodeLink::pcie)
         fail(Exit::bad_input, path + ": has ll128 = yes, but NCCL does not use LL128 over PCIe; leave it out");
-    for (const MeasuredSum& s : c.sums)
+    for (const MeasuredAllReduce& s : c.all_reduces)
         if (s.nodes > 1 && c.network_bandwidth() <= 0)
             fail(Exit::bad_input, path + ": has sums of " + std::to_string(s.nodes) +
                                       " hosts, but no network; add adapters and adapter-bandwidth");

@@ -32,19 +32,17 @@ void ErrorAnalysis::add(int64_t image, std::span<const float> logits, int label)
     const int predicted = int(best - logits.begin());
     double sum = 0;
     for (const float logit : logits) sum += std::exp(double(logit) - *best);
-    const double of_the_label = std::exp(double(logits[size_t(label)]) - *best) / sum, confidence = 1 / sum;
-    loss_sum_ += std::log(sum) - (double(logits[size_t(label)]) - *best);
+    const double of_the_label = std::exp(double(logits[label]) - *best) / sum, confidence = 1 / sum;
+    loss_sum_ += std::log(sum) - (double(logits[label]) - *best);
     ++images_;
     ++pairs_[{label, predicted}];
-    ++images_of_[size_t(label)];
-    ++predicted_as_[size_t(predicted)];
+    ++images_of_[label];
+    ++predicted_as_[predicted];
     correct_ += predicted == label;
     int better = 0;
-    for (int c = 0; c < classes_; ++c)
-        better +=
-            logits[size_t(c)] > logits[size_t(label)] || (logits[size_t(c)] == logits[size_t(label)] && c < label);
+    for (int c = 0; c < classes_; ++c) better += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
     correct_in_five_ += better < 5;
-    ReliabilityBin& bin = bins_[size_t(std::clamp(int(std::ceil(confidence * bin_count)) - 1, 0, bin_count - 1))];
+    ReliabilityBin& bin = bins_[std::clamp(int(std::ceil(confidence * bin_count)) - 1, 0, bin_count - 1)];
     ++bin.images;
     bin.correct += predicted == label;
     bin.confidence += confidence;

@@ -50,8 +50,8 @@ public:
     double loss() const;
     /// Returns the number of images of class `label` that were predicted as `predicted`.
     int64_t count(int label, int predicted) const;
-    int64_t images_of(int label) const { return images_of_[size_t(label)]; }
-    int64_t predicted_as(int predicted) const { return predicted_as_[size_t(predicted)]; }
+    int64_t images_of(int label) const { return images_of_[label]; }
+    int64_t predicted_as(int predicted) const { return predicted_as_[predicted]; }
     /// Pairs of label and predicted class that occurred, with their images. Memory is in proportion
     /// to the images, not to the square of the classes.
     const std::map<std::pair<int, int>, int64_t>& pairs() const { return pairs_; }

@@ -63,7 +63,7 @@ std::string matrix_table(const ErrorAnalysis& a, const std::vector<std::string>&
     std::string html = "<table class=matrix id=confusion>\n<tr><th class=name>label \\ predicted</th>";
     for (const std::string& name : names) html += "<th class=top>" + escaped(name) + "</th>";
     for (int label = 0; label < a.classes(); ++label) {
-        html += "</tr>\n<tr><th class=name>" + escaped(names[size_t(label)]) + "</th>";
+        html += "</tr>\n<tr><th class=name>" + escaped(names[label]) + "</th>";
         for (int predicted = 0; predicted < a.classes(); ++predicted) {
             const CellColour c = cell_colour(a, label, predicted);
             const bool dark = int(c.red) + c.green + c.blue < 384;
@@ -87,8 +87,8 @@ std::string matrix(const ErrorAnalysis& a, const std::vector<std::string>& names
 std::string confusions(const ErrorAnalysis& a, const std::vector<std::string>& names) {
     std::string html = "<table>\n<tr><th class=name>label</th><th class=name>predicted</th><th>images</th></tr>\n";
     for (const Confusion& c : largest_confusions(a, 20))
-        html += "<tr><td class=name>" + escaped(names[size_t(c.label)]) + "</td><td class=name>" +
-                escaped(names[size_t(c.predicted)]) + "</td><td>" + grouped(size_t(c.images)) + "</td></tr>\n";
+        html += "<tr><td class=name>" + escaped(names[c.label]) + "</td><td class=name>" + escaped(names[c.predicted]) +
+                "</td><td>" + grouped(size_t(c.images)) + "</td></tr>\n";
     return html + "</table>\n";
 }
 
@@ -99,8 +99,8 @@ std::string by_class(const ErrorAnalysis& a, const std::vector<std::string>& nam
     for (int c = 0; c < a.classes(); ++c) {
         const int64_t images = a.images_of(c), correct = a.count(c, c);
         const ShareInterval interval = wilson_interval(correct, images);
-        html += "<tr><td class=name>" + escaped(names[size_t(c)]) + "</td><td>" + grouped(size_t(images)) +
-                "</td><td>" + grouped(size_t(correct)) + "</td><td>" +
+        html += "<tr><td class=name>" + escaped(names[c]) + "</td><td>" + grouped(size_t(images)) + "</td><td>" +
+                grouped(size_t(correct)) + "</td><td>" +
                 (images == 0 ? "" : percent(double(correct) / double(images))) + "</td><td>" + percent(interval.low) +
                 " to " + percent(interval.high) + "</td><td>" + grouped(size_t(a.predicted_as(c))) + "</td></tr>\n";
     }
@@ -143,9 +143,8 @@ std::string gallery(const ErrorAnalysis& a, const std::vector<std::string>& name
         html += "<figure>";
         if (i < pictures.size()) html += "<img alt=\"\" src=\"" + embedded(pictures[i]) + "\">";
         html += formatted("<figcaption>image %lld: %s<br><span class=wrong>%s %s</span><br>label %s</figcaption>",
-                          (long long)m.image, escaped(names[size_t(m.label)]).c_str(),
-                          escaped(names[size_t(m.predicted)]).c_str(), percent(m.confidence).c_str(),
-                          percent(m.of_the_label).c_str()) +
+                          (long long)m.image, escaped(names[m.label]).c_str(), escaped(names[m.predicted]).c_str(),
+                          percent(m.confidence).c_str(), percent(m.of_the_label).c_str()) +
                 "</figure>\n";
     }
     return html + "</div>\n";

@@ -48,7 +48,7 @@ void add_expected(Cells first, Cells last, const Cluster& cluster) {
 }  // namespace
 
 bool knows_sums(const Cluster& c, const std::string& device_kind, int nodes) {
-    return (device_kind != "cpu" || !c.sums.empty()) && (nodes < 2 || c.network_bandwidth() > 0);
+    return (device_kind != "cpu" || !c.all_reduces.empty()) && (nodes < 2 || c.network_bandwidth() > 0);
 }
 
 StepPrediction expected_step(const RunOnCluster& run, const Cluster& cluster) {

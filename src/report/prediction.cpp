@@ -40,8 +40,9 @@ Known known_of(const PredictedTable& t, const Cluster& c, const StepPrediction& 
     if (is_given(t, p)) return Known::step;
     if (p.nodes == 1) return is_drawn_out(t) ? Known::batch : Known::node;
     if (t.step.network_measured) return is_drawn_out(t) ? Known::batch : Known::network;
-    const bool sums = std::any_of(c.sums.begin(), c.sums.end(), [](const MeasuredSum& s) { return s.nodes > 1; });
-    return sums ? Known::sums : Known::nodes;
+    const bool all_reduces =
+        std::any_of(c.all_reduces.begin(), c.all_reduces.end(), [](const MeasuredAllReduce& s) { return s.nodes > 1; });
+    return all_reduces ? Known::all_reduces : Known::nodes;
 }
 
 const char* name_of(Known known) {
@@ -49,7 +50,7 @@ const char* name_of(Known known) {
         case Known::step: return "step given";
         case Known::node: return "one node";
         case Known::nodes: return "network not measured";
-        case Known::sums: return "sums measured";
+        case Known::all_reduces: return "sums measured";
         case Known::network: return "network measured";
         case Known::batch: return "batch beyond those measured";
         case Known::unproven: return "not validated";
@@ -124,7 +125,7 @@ nlohmann::ordered_json json_of(const PredictedTable& t, const PredictedCell& c) 
     j["node_loss_seconds"] = p.node_loss;
     j["interference_seconds"] = p.interference;
     j["noise_seconds"] = p.noise;
-    j["sums_seconds"] = p.sums;
+    j["sums_seconds"] = p.all_reduces;
     j["comm_exposed_seconds"] = p.exposed;
     j["input_seconds"] = p.input;
     j["limit"] = name_of(p.limit);
@@ -166,7 +167,7 @@ double usual_error(Known known) {
         case Known::unproven: return NAN;
         case Known::node: return 0.16;
         case Known::nodes:
-        case Known::sums: return 0.33;
+        case Known::all_reduces: return 0.33;
         case Known::network: return 0.05;
         case Known::batch: return 0.22;
     }
@@ -229,11 +230,12 @@ std::string prediction_explained(const PredictedTable& t) {
             milliseconds(p.compute).c_str(), milliseconds(p.fixed).c_str(), milliseconds(p.node_loss).c_str(),
             milliseconds(p.interference).c_str(), milliseconds(p.noise).c_str(), milliseconds(p.exposed).c_str(),
             milliseconds(p.input).c_str());
-        for (const PredictedSum& sum : p.buckets)
+        for (const PredictedAllReduce& bucket : p.buckets)
             text += formatted("  bucket of %.1f MiB: complete at %s ms, summed in %s ms (%s%s%s%s), until %s ms\n",
-                              sum.bytes / mib, milliseconds(sum.ready).c_str(), milliseconds(sum.time.seconds).c_str(),
-                              sum.time.algorithm, *sum.time.protocol ? " " : "", sum.time.protocol,
-                              sum.time.measured ? ", from measured sums" : "", milliseconds(sum.end).c_str());
+                              bucket.bytes / mib, milliseconds(bucket.ready).c_str(),
+                              milliseconds(bucket.time.seconds).c_str(), bucket.time.algorithm,
+                              *bucket.time.protocol ? " " : "", bucket.time.protocol,
+                              bucket.time.measured ? ", from measured sums" : "", milliseconds(bucket.end).c_str());
     }
     return text;
 }

@@ -8,13 +8,13 @@ namespace convoy {
 
 /// The measurements that a prediction is based on; the fewer, the larger its error.
 enum class Known : uint8_t {
-    step,     ///< a step with these ranks and this batch
-    node,     ///< for one node: a step on fewer of its ranks
-    nodes,    ///< for several nodes: no run and no all-reduce on several nodes
-    sums,     ///< for several nodes: all-reduces on several nodes, but no run
-    network,  ///< for several nodes: a run on several nodes
-    batch,    ///< like node or network, but the batch is outside the range of the measured ones
-    unproven  ///< a step of another model, or of one other batch only; such predictions were never validated
+    step,         ///< a step with these ranks and this batch
+    node,         ///< for one node: a step on fewer of its ranks
+    nodes,        ///< for several nodes: no run and no all-reduce on several nodes
+    all_reduces,  ///< for several nodes: all-reduces on several nodes, but no run
+    network,      ///< for several nodes: a run on several nodes
+    batch,        ///< like node or network, but the batch is outside the range of the measured ones
+    unproven      ///< a step of another model, or of one other batch only; such predictions were never validated
 };
 
 struct PredictedCell {

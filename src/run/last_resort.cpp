@@ -55,9 +55,9 @@ void LastResort::watch() {
 }
 
 void LastResort::before_the_end() {
-    if (!trainer_.held_step())
+    if (!trainer_.snapshot_step())
         requests_.checkpoint = 1;  // steps are short: take it after the current one
-    else if (std::optional<Checkpoint> c = trainer_.held(actions_.saved_step()))
+    else if (std::optional<Checkpoint> c = trainer_.snapshot(actions_.saved_step()))
         save(std::move(*c));
 }
 
@@ -73,10 +73,10 @@ void LastResort::end(const std::string& signal) {
     do {
         const int64_t saved = actions_.saved_step();
         int64_t step = saved;
-        if (std::optional<Checkpoint> c = trainer_.held(saved)) {
+        if (std::optional<Checkpoint> c = trainer_.snapshot(saved)) {
             step = c->step;
             if (!save(std::move(*c))) return;
-        } else if (trainer_.held_step() != saved) {
+        } else if (trainer_.snapshot_step() != saved) {
             continue;  // steps are short, or an update is in progress
         }
         if (!pause(0)) return;

@@ -50,7 +50,7 @@ std::string changes(const std::string& before, const ConfigPairs& now) {
 
 }  // namespace
 
-std::string dealing_text(const std::vector<RankRow>& ranks) {
+std::string batch_split_text(const std::vector<RankRow>& ranks) {
     const auto span = [](int64_t first, int64_t last) {
         return std::to_string(first) + (first == last ? "" : "-" + std::to_string(last));
     };
@@ -123,7 +123,7 @@ void Recorder::start(int64_t step) {
         for (RankRow& row : ranks) row.host = redaction_(row.host);
     }
     for (const RankRow& row : ranks) metrics_->add(row);
-    if (run_.logical) metrics_->event(step, "dealing", dealing_text(ranks));
+    if (run_.logical) metrics_->event(step, "dealing", batch_split_text(ranks));
     note_kinds(step, kinds);
 }
 

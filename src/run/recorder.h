@@ -30,7 +30,7 @@ struct RunAttributes {
 void add_attributes(Metrics&, const RunAttributes&);
 /// Returns which ranks compute which logical ranks: "logical ranks 0-3 on ranks 0-1 (a), 4 on rank
 /// 2 (b)", with a part for consecutive ranks of one host.
-std::string dealing_text(const std::vector<RankRow>&);
+std::string batch_split_text(const std::vector<RankRow>&);
 /// Returns the row of /train for a record.
 TrainRow row_of(int64_t epoch, const StepRecord&);
 
@@ -89,7 +89,7 @@ public:
 
     // Rank 0 only, from any thread: for LastResort.
     /// Writes the checkpoint and waits for it. False if it could not be written.
-    bool save_held(Checkpoint&&);
+    bool save_snapshot(Checkpoint&&);
     /// Waits until no checkpoint is being written. Returns the newest one's step; -1: none.
     int64_t saved_step();
     void record_termination(int64_t step, const std::string& message);

@@ -66,7 +66,7 @@ void Recorder::complete(Checkpoint& c) const {
     c.kinds = kinds_;
 }
 
-bool Recorder::save_held(Checkpoint&& c) {
+bool Recorder::save_snapshot(Checkpoint&& c) {
     complete(c);
     const int64_t step = c.step;
     writer_->write(std::move(c));

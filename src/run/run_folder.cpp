@@ -260,8 +260,8 @@ Identity identity_to_go_on_with(const RunPlace& place) { return read_ahead(place
 
 std::string configuration_to_go_on_with(const RunPlace& place) { return read_ahead(place, read_configuration); }
 
-std::string choices_to_go_on_with(const RunPlace& place) {
-    return read_ahead(place, [](const std::string& path) { return read_choices(path); });
+std::string tuning_to_resume(const RunPlace& place) {
+    return read_ahead(place, [](const std::string& path) { return read_tuning(path); });
 }
 
 /// Renames a model that may come from an evaluation after the resume point. Returns a note.

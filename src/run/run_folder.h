@@ -74,9 +74,9 @@ Identity identity_to_go_on_with(const RunPlace&);
 /// Returns the options that this checkpoint recorded; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string configuration_to_go_on_with(const RunPlace&);
-/// Returns the OpTuning::choices() of that checkpoint; empty if there is none. Throws
+/// Returns the OpTuning::tuning() of that checkpoint; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
-std::string choices_to_go_on_with(const RunPlace&);
+std::string tuning_to_resume(const RunPlace&);
 
 /// Rewrites RUN/model-best.h5 from the checkpoint of the best evaluation up to `resume`, if that
 /// checkpoint still exists. `branched`: the file may come from an evaluation after that point; it

@@ -37,7 +37,7 @@ SplitInfo first_images(const SplitReader& reader, int64_t most) {
     SplitInfo info = reader.info();
     if (most <= 0 || most >= info.images) return info;
     info.images = most;
-    if (info.ragged) info.pixel_bytes = reader.places()[size_t(most)].offset;
+    if (info.ragged) info.pixel_bytes = reader.places()[most].offset;
     return info;
 }
 
@@ -132,12 +132,12 @@ std::vector<uint8_t> DataSet::first_pixels(Comm& comm, int64_t rows) const {
     return {pixels, pixels + shapes_[rows].offset};
 }
 
-std::unique_ptr<Supply> DataSet::supply(Comm& comm, Backend& backend, const BatchPlan& plan,
+std::unique_ptr<Supply> DataSet::supply(Comm& comm, Backend& backend, const BatchOrder& batches,
                                         Supply::Shown shown) const {
     if (resident_) return nullptr;
-    if (store_) store_->check_batch(std::min(plan.global_batch, info_.images));
+    if (store_) store_->check_batch(std::min(batches.global_batch, info_.images));
     const auto* labels = classes_ ? reinterpret_cast<const int32_t*>(classes_->data()) : nullptr;
-    return std::make_unique<Supply>(comm, backend, store_.get(), shapes_, labels, plan, std::move(shown));
+    return std::make_unique<Supply>(comm, backend, store_.get(), shapes_, labels, batches, std::move(shown));
 }
 
 Gather DataSet::batches(const Preprocessing& preprocessing, const Counters* counters, int64_t first,

@@ -42,7 +42,7 @@ public:
     std::vector<uint8_t> first_pixels(Comm&, int64_t rows) const;
     /// Collective. Returns the supply that assembles batches on the host; null if devices read
     /// batches from the split.
-    std::unique_ptr<Supply> supply(Comm&, Backend&, const BatchPlan&, Supply::Shown) const;
+    std::unique_ptr<Supply> supply(Comm&, Backend&, const BatchOrder&, Supply::Shown) const;
     /// Returns the parameters of a gather, except for the order and the outputs, which the program
     /// adds. `counters`: on the device. `first`: as in Gather. `supply`: from supply().
     Gather batches(const Preprocessing&, const Counters* counters, int64_t first, const Supply* supply) const;

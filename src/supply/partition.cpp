@@ -14,9 +14,9 @@ Partition::Partition(Comm& comm, const RowShapes& shapes, bool share, const Read
         seat += int(members.size());
     }
     first_row_.push_back(shapes.rows());
-    while (seats[size_t(mine)] != comm.rank()) ++mine;
+    while (seats[mine] != comm.rank()) ++mine;
 
-    const size_t begin = size_t(shapes[first_row_[size_t(groups_.own())]].offset),
+    const size_t begin = size_t(shapes[first_row_[groups_.own()]].offset),
                  end = size_t(shapes[first_row_[size_t(groups_.own()) + 1]].offset);
     block_ = std::make_unique<SharedBlock>(comm, share, end - begin, "this node's part of the data set",
                                            "use --data-placement stream, or more nodes");
@@ -41,11 +41,10 @@ std::vector<StoredRow> Partition::rows(int64_t epoch, int64_t first, int64_t cou
     std::vector<StoredRow> rows;
     rows.reserve(size_t(count));
     for (int64_t i = first; i < first + count; ++i) {
-        const int64_t row = order_.shuffled ? permutation_[size_t(i)] : i;
+        const int64_t row = order_.shuffled ? permutation_[i] : i;
         const auto after = std::upper_bound(first_row_.begin(), first_row_.end() - 1, row);
         const auto group = after - first_row_.begin() - 1;
-        rows.push_back(
-            {int32_t(row), int32_t(group), size_t(shapes_[row].offset - shapes_[first_row_[size_t(group)]].offset)});
+        rows.push_back({int32_t(row), int32_t(group), size_t(shapes_[row].offset - shapes_[first_row_[group]].offset)});
     }
     return rows;
 }

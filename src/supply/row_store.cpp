@@ -15,7 +15,7 @@ RowShapes::RowShapes(const SplitInfo& info, std::vector<ImagePlace> places)
 
 ImagePlace RowShapes::operator[](int64_t i) const {
     if (i == rows_) return {int64_t(all_bytes_), 0, 0};
-    if (!places_.empty()) return places_[size_t(i)];
+    if (!places_.empty()) return places_[i];
     return {i * height_ * width_ * int64_t(pixel_bytes_), height_, width_};
 }
 
@@ -31,7 +31,7 @@ std::vector<uint8_t> first_rows(Comm& comm, RowStore& store, const RowShapes& sh
             const size_t bytes = shapes.bytes(row.sample);
             uint8_t* to = pixels.data() + shapes[row.sample].offset;
             auto* from = const_cast<uint8_t*>(store.memory()) + row.offset;
-            const int holder = groups.members[size_t(row.group)].front();
+            const int holder = groups.members[row.group].front();
             if (comm.root() && holder == 0) std::copy_n(from, bytes, to);
             if (comm.root() && holder != 0) receive.push_back({holder, to, bytes});
             if (!comm.root() && holder == comm.rank()) send.push_back({0, from, bytes});

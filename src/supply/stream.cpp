@@ -61,18 +61,18 @@ Stream::Stream(Comm& comm, const RowShapes& shapes, bool share, StreamBlocks blo
     groups_ = SharedBlock::groups(comm, share);
     const std::vector<int> seats = groups_.seats();
     for (size_t seat = 0; seat < seats.size(); ++seat) {
-        seat_group_.push_back(groups_.of[size_t(seats[seat])]);
+        seat_group_.push_back(groups_.of[seats[seat]]);
         if (seats[seat] == comm.rank()) seat_ = int(seat);
     }
     for (const std::vector<int>& members : groups_.members)
         half_bytes_.push_back(half_bytes(blocks_.order, members.size(), comm.size()));
-    memory_ = std::make_unique<SharedBlock>(comm, share, 2 * half_bytes_[size_t(groups_.own())],
+    memory_ = std::make_unique<SharedBlock>(comm, share, 2 * half_bytes_[groups_.own()],
                                             "this node's part of two blocks of images",
                                             "lower --stream-block-mib, or use fewer ranks per node");
 }
 
 const StreamOrder::Epoch& Stream::epoch(int64_t epoch) {
-    auto& [known, order] = epochs_[size_t(epoch % 2)];
+    auto& [known, order] = epochs_[epoch % 2];
     if (known != epoch) {
         order = blocks_.order.epoch(order_, uint32_t(epoch));
         known = epoch;
@@ -90,21 +90,20 @@ int64_t Stream::number_of(int64_t e, int64_t position) {
 std::vector<PieceLoader::Job> Stream::deal(const StreamOrder::Epoch& e, Block& block) const {
     const auto& runs = blocks_.order.runs();
     const int64_t of_epoch = block.number % blocks_.order.blocks();
-    const auto begin = e.runs.begin() + e.first_run[size_t(of_epoch)],
-               end = e.runs.begin() + e.first_run[size_t(of_epoch) + 1];
+    const auto begin = e.runs.begin() + e.first_run[of_epoch], end = e.runs.begin() + e.first_run[size_t(of_epoch) + 1];
     size_t all = 0, at = 0, group_begin = 0;
-    for (auto run = begin; run != end; ++run) all += runs[size_t(*run)].bytes;
+    for (auto run = begin; run != end; ++run) all += runs[*run].bytes;
     int32_t group = -1;
     std::vector<PieceLoader::Job> mine;
     std::vector<StoredRow> rows;
     for (auto run = begin; run != end; ++run) {
-        const RowRun& r = runs[size_t(*run)];
+        const RowRun& r = runs[*run];
         const auto seat = int64_t(double(at) * double(seat_group_.size()) / double(all));
-        if (seat_group_[size_t(seat)] != group) {
-            group = seat_group_[size_t(seat)];
+        if (seat_group_[seat] != group) {
+            group = seat_group_[seat];
             group_begin = at;
         }
-        const size_t to = size_t(block.number % 2) * half_bytes_[size_t(group)] + at - group_begin;
+        const size_t to = size_t(block.number % 2) * half_bytes_[group] + at - group_begin;
         if (seat == seat_) mine.push_back({*run, reinterpret_cast<uint8_t*>(memory_->data()) + to});
         for (int64_t row = r.first; row < r.first + r.count; ++row)
             rows.push_back({int32_t(row), group, to + size_t(shapes_[row].offset - shapes_[r.first].offset)});
@@ -112,7 +111,7 @@ std::vector<PieceLoader::Job> Stream::deal(const StreamOrder::Epoch& e, Block& b
     }
     const auto order = StreamOrder::order_within(order_, uint32_t(block.number / blocks_.order.blocks()), of_epoch,
                                                  int64_t(rows.size()));
-    for (const int32_t i : order) block.rows.push_back(rows[size_t(i)]);
+    for (const int32_t i : order) block.rows.push_back(rows[i]);
     return mine;
 }
 
@@ -122,7 +121,7 @@ void Stream::read(int64_t number) {
     const size_t of_epoch = size_t(number % blocks_.order.blocks());
     Block block{number, e.first_sample[of_epoch], e.first_sample[of_epoch + 1], {}};
     const std::vector<PieceLoader::Job> jobs = deal(e, block);
-    held_[size_t(number % 2)] = std::move(block);
+    held_[number % 2] = std::move(block);
     loader_.add(number, jobs);
 }
 
@@ -133,7 +132,7 @@ void Stream::begin(const SampleOrder& order, int64_t e, int64_t first, int64_t e
     end_ = end * blocks_.order.blocks();
     const int64_t number = number_of(e, first);
     if (same_order && number == first_) {
-        if (!held_[size_t((number + 1) % 2)] || held_[size_t((number + 1) % 2)]->number != number + 1) read(number + 1);
+        if (!held_[(number + 1) % 2] || held_[(number + 1) % 2]->number != number + 1) read(number + 1);
         return;
     }
     loader_.cancel();
@@ -145,7 +144,7 @@ void Stream::begin(const SampleOrder& order, int64_t e, int64_t first, int64_t e
 }
 
 const Stream::Block& Stream::held(int64_t number) {
-    std::optional<Block>& block = held_[size_t(number % 2)];
+    std::optional<Block>& block = held_[number % 2];
     require(block && block->number == number, "a batch has images of two blocks at most");
     if (!block->whole) {
         const Doing doing(comm_.activity(), "waiting for images from disk");

@@ -20,13 +20,13 @@ struct Supply::Item {
 };
 
 Supply::Supply(Comm& comm, Backend& backend, RowStore* store, const RowShapes& shapes, const int32_t* labels,
-               const BatchPlan& plan, Shown shown)
+               const BatchOrder& batches, Shown shown)
     : comm_(comm),
       backend_(backend),
       store_(store),
       shapes_(shapes),
       labels_(labels),
-      plan_(plan),
+      batches_(batches),
       shown_(std::move(shown)),
       packed_(std::make_unique<decltype(packed_)::element_type>()),
       exchange_(store ? std::make_unique<Exchange>(comm) : nullptr),
@@ -41,8 +41,8 @@ Supply::~Supply() {
 }
 
 void Supply::build() {
-    const int64_t most = plan_.epoch.full_steps > 0 ? plan_.global_batch : plan_.epoch.tail,
-                  rows = plan_.dealing(comm_.size()).samples_of(most, comm_.rank()).count + plan_.mixes;
+    const int64_t most = batches_.epoch.full_steps > 0 ? batches_.global_batch : batches_.epoch.tail,
+                  rows = batches_.batch_split(comm_.size()).samples_of(most, comm_.rank()).count + batches_.mixes;
     feed_ = backend_.feed(int(rows), size_t(rows) * shapes_.mean_bytes(), ahead);
 }
 
@@ -52,8 +52,8 @@ void Supply::begin(int64_t step, int64_t end) {
     step_ = posted_ = step;
     end_ = end;
     if (step >= end) return;
-    const int64_t steps = plan_.epoch.steps();
-    store_->begin(plan_.order, step / steps, step % steps * plan_.global_batch, (end - 1) / steps + 1);
+    const int64_t steps = batches_.epoch.steps();
+    store_->begin(batches_.order, step / steps, step % steps * batches_.global_batch, (end - 1) / steps + 1);
 }
 
 void Supply::next() {
@@ -67,9 +67,9 @@ void Supply::next() {
 }
 
 void Supply::post(int64_t step) {
-    const int64_t epoch = step / plan_.epoch.steps(), first = step % plan_.epoch.steps() * plan_.global_batch,
-                  left = plan_.epoch.full_steps * plan_.global_batch + plan_.epoch.tail - first;
-    const std::vector<StoredRow> rows = store_->rows(epoch, first, std::min(plan_.global_batch, left));
+    const int64_t epoch = step / batches_.epoch.steps(), first = step % batches_.epoch.steps() * batches_.global_batch,
+                  left = batches_.epoch.full_steps * batches_.global_batch + batches_.epoch.tail - first;
+    const std::vector<StoredRow> rows = store_->rows(epoch, first, std::min(batches_.global_batch, left));
     while (!feed_->ready()) {
         exchange_->progress();
         std::this_thread::yield();
@@ -81,9 +81,9 @@ void Supply::post(int64_t step) {
 
 /// Returns the items of a rank's share of a batch.
 std::vector<Supply::Item> Supply::items_of(int64_t epoch, const std::vector<StoredRow>& rows, int rank) const {
-    const Share share = plan_.dealing(comm_.size()).samples_of(int64_t(rows.size()), rank);
+    const Share share = batches_.batch_split(comm_.size()).samples_of(int64_t(rows.size()), rank);
     std::vector<Item> items;
-    const int64_t count = share.count > 0 && plan_.mixes ? share.count + 1 : share.count;
+    const int64_t count = share.count > 0 && batches_.mixes ? share.count + 1 : share.count;
     for (int64_t i = share.first; i < share.first + count; ++i) {
         const StoredRow& row = rows[size_t(i) % rows.size()];
         const ImagePlace place = shapes_[row.sample];
@@ -114,7 +114,7 @@ std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
             batch.places[i] = {to - batch.images - int64_t(item.skipped), item.place.height, item.place.width};
             to += item.bytes;
         }
-        const std::vector<int>& members = groups.members[size_t(group)];
+        const std::vector<int>& members = groups.members[group];
         if (g > 0 && to > begin)
             receive.push_back({members[size_t(place) % members.size()], begin, size_t(to - begin)});
     }
@@ -125,16 +125,16 @@ std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
 /// certain ranks of every other group.
 std::vector<Exchange::Message> Supply::pack(int64_t step, int64_t epoch, const std::vector<StoredRow>& rows) {
     const Groups& groups = store_->groups();
-    const size_t members = groups.members[size_t(groups.own())].size();
-    std::vector<std::vector<uint8_t>>& packed = (*packed_)[size_t(step % (ahead + 1))];
+    const size_t members = groups.members[groups.own()].size();
+    std::vector<std::vector<uint8_t>>& packed = (*packed_)[step % (ahead + 1)];
     packed.resize(size_t(comm_.size()));
     std::vector<Exchange::Message> send;
     for (int rank = 0; rank < comm_.size(); ++rank) {
-        if (groups.of[size_t(rank)] == groups.own()) continue;
+        if (groups.of[rank] == groups.own()) continue;
         if (size_t(groups.place_of(rank)) % members != size_t(groups.place_of(comm_.rank()))) continue;
         std::vector<Item> items = items_of(epoch, rows, rank);
         std::erase_if(items, [&](const Item& item) { return item.row.group != groups.own(); });
-        std::vector<uint8_t>& message = packed[size_t(rank)];
+        std::vector<uint8_t>& message = packed[rank];
         message.resize(Item::sum(items));
         uint8_t* to = message.data();
         for (const Item& item : items) {

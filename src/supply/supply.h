@@ -16,14 +16,14 @@
 namespace convoy {
 
 /// The samples of each step.
-struct BatchPlan {
-    EpochPlan epoch;
+struct BatchOrder {
+    EpochSteps epoch;
     int64_t global_batch = 0;
     SampleOrder order;
     bool mixes = false;   ///< a rank's share ends with the partner of its last sample
     int64_t logical = 0;  ///< number of logical ranks that share a batch; 0: the number of ranks
 
-    Dealing dealing(int ranks) const { return {logical > 0 ? logical : ranks, ranks}; }
+    BatchSplit batch_split(int ranks) const { return {logical > 0 ? logical : ranks, ranks}; }
 };
 
 class Supply {
@@ -32,7 +32,7 @@ public:
     using Shown = std::function<Lines(int64_t epoch, int32_t sample, int height, int width)>;
     /// Collective. `store` null: for programs that are built and not run. `labels` [N] lie on the
     /// host. All arguments must outlive it.
-    Supply(Comm&, Backend&, RowStore* store, const RowShapes&, const int32_t* labels, const BatchPlan&, Shown);
+    Supply(Comm&, Backend&, RowStore* store, const RowShapes&, const int32_t* labels, const BatchOrder&, Shown);
 
     ~Supply();  ///< collective, except when an exception destroys it
     Supply(const Supply&) = delete;
@@ -62,7 +62,7 @@ private:
     RowStore* const store_;
     const RowShapes& shapes_;
     const int32_t* const labels_;
-    const BatchPlan plan_;
+    const BatchOrder batches_;
     const Shown shown_;
     // Buffers of messages in flight: these two must outlive exchange_.
     std::unique_ptr<Feed> feed_;

@@ -25,27 +25,27 @@ std::string digest_of_values(const Checkpoint& c) {
         digest.update(&v, sizeof v);
     for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running, &c.backend})
         digest.update(v->data(), v->size() * sizeof(float));
-    digest.update(c.choices.data(), c.choices.size());
+    digest.update(c.tuning.data(), c.tuning.size());
     digest.update(c.exponents.data(), c.exponents.size() * sizeof(int32_t));
     return digest.hex();
 }
 
-constexpr const char* choices_set = "/choices";  // u8 [bytes]; too long for an attribute
+constexpr const char* tuning_set = "/choices";  // u8 [bytes]; too long for an attribute
 
-void write_choices(hid_t file, const std::string& text, const std::string& path) {
+void write_tuning(hid_t file, const std::string& text, const std::string& path) {
     if (text.empty()) return;
-    const h5::Handle set = h5::create_dataset(file, choices_set, H5T_STD_U8LE, {text.size()}, {size_t(1) << 20}, path);
+    const h5::Handle set = h5::create_dataset(file, tuning_set, H5T_STD_U8LE, {text.size()}, {size_t(1) << 20}, path);
     h5::write_rows(set, H5T_NATIVE_UINT8, 0, text.size(), text.data(), path);
 }
 
-/// Returns the choices; empty if the file has none: on CPUs, or written before version 0.2.
-std::string read_choices(hid_t file, const std::string& path) {
-    if (!h5::has(file, choices_set)) return "";
-    const h5::Extent e = h5::extent(file, choices_set, path);
+/// Returns the tuning; empty if the file has none: on CPUs, or written before version 0.2.
+std::string read_tuning(hid_t file, const std::string& path) {
+    if (!h5::has(file, tuning_set)) return "";
+    const h5::Extent e = h5::extent(file, tuning_set, path);
     if (e.dims.size() != 1 || e.element != h5::Element::u8 || e.stored_bytes < e.dims[0])
-        fail(Exit::bad_input, path + ": data set " + choices_set + " is not text; the file is damaged");
+        fail(Exit::bad_input, path + ": data set " + tuning_set + " is not text; the file is damaged");
     std::string text(e.dims[0], '\0');
-    h5::read_rows(h5::open_dataset(file, choices_set, path), H5T_NATIVE_UINT8, 0, e.dims[0], text.data(), path);
+    h5::read_rows(h5::open_dataset(file, tuning_set, path), H5T_NATIVE_UINT8, 0, e.dims[0], text.data(), path);
     return text;
 }
 
@@ -129,7 +129,7 @@ void fill_checkpoint(hid_t file, const Checkpoint& c, const State& state, const 
     if (!c.running.empty())
         write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))},
                      c.running.data(), path);
-    write_choices(file, c.choices, path);
+    write_tuning(file, c.tuning, path);
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
         c.running.resize(shape.count());
         read_tensor(file, running_statistics, shape, c.running.data(), path);
     }
-    c.choices = read_choices(file, path);
+    c.tuning = read_tuning(file, path);
     if (digest_of_values(c) != h5::string_attribute(file, "sha256", path))
         fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
     return c;
@@ -268,9 +268,9 @@ std::string read_configuration(const std::string& path) {
     return h5::string_attribute(h5::open(path), "configuration", path);
 }
 
-std::string read_choices(const std::string& path) {
+std::string read_tuning(const std::string& path) {
     const auto lock = h5::exclusive();
-    return read_choices(h5::open(path), path);
+    return read_tuning(h5::open(path), path);
 }
 
 }  // namespace convoy

@@ -34,7 +34,7 @@ struct Checkpoint : TrainingProgress {
     std::vector<float> weights, optimizer;
     std::vector<float> running;        ///< [ranks][running statistics]
     std::vector<float> backend;        ///< TensorMemory::kept_state(); another kind of backend ignores it
-    std::string choices;               ///< OpTuning::choices()
+    std::string tuning;                ///< OpTuning::tuning()
     std::vector<int32_t> exponents{};  ///< LogicalRanks::exponents(); empty without logical ranks
     std::vector<std::string> kinds{};  ///< distinct DeviceFacts::kind of all ranks, sorted; empty in older files
 
@@ -68,8 +68,8 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
 Identity read_identity(const std::string& path);
 /// Reads only Checkpoint::configuration. Throws Exit::bad_input.
 std::string read_configuration(const std::string& path);
-/// Reads only Checkpoint::choices; needs no state. Throws Exit::bad_input.
-std::string read_choices(const std::string& path);
+/// Reads only Checkpoint::tuning; needs no state. Throws Exit::bad_input.
+std::string read_tuning(const std::string& path);
 
 /// Returns a name such as "step-000000001200.h5".
 std::string checkpoint_name(int64_t step);

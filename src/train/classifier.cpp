@@ -15,10 +15,10 @@ Classifier::Classifier(Backend& backend, const Graph& graph, const State& state,
       counters_(backend.allocate(sizeof(Counters))) {
     const std::vector<int32_t> no_labels(size_t(batch), 0);
     backend.upload(labels_.get(), no_labels.data(), no_labels.size() * sizeof(int32_t));
-    const ProgramPlan plan = plan_program(graph, backend, {batch, batch, 0, false});
-    arena_ = backend.allocate(std::max<size_t>(plan.memory.bytes, 1));
+    const PreparedProgram prepared = prepare_program(graph, backend, {batch, batch, 0, false});
+    arena_ = backend.allocate(std::max<size_t>(prepared.memory.bytes, 1));
     auto* counters = static_cast<Counters*>(counters_.get());
-    Program program = lower({graph, backend, state, arena_, 0, false, counters}, plan, {}, [&](Program& p) {
+    Program program = lower({graph, backend, state, arena_, 0, false, counters}, prepared, {}, [&](Program& p) {
         Gather g{};
         g.images = {images_.get(), shape_, DType::u8};
         g.labels = {labels_.get(), {batch, 1, 1, 1}, DType::i32};

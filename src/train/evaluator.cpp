@@ -51,15 +51,15 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
                      Preprocessing preprocessing, int64_t global_batch, Tta tta, int64_t logical)
     : comm_(comm),
       backend_(backend),
-      dealing_{logical > 0 ? logical : comm.size(), comm.size()},
-      logical_(dealing_.logical_of(comm.rank())),
+      batch_split_{logical > 0 ? logical : comm.size(), comm.size()},
+      logical_(batch_split_.logical_of(comm.rank())),
       in_lanes_(logical > 0),
       graph_(without_smoothing(graph)),
       state_(state),
       data_(data),
       preprocessing_(std::move(preprocessing)),
       views_(views_of(tta, preprocessing_)) {
-    const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
+    const EpochSteps epoch = steps_of_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
     steps_ = epoch.steps();
     const auto count = size_t(logical_.count);
@@ -69,8 +69,8 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
     Backend& lane = in_lanes_ ? backend.lane(0) : backend;
     for (int64_t samples : {full_steps_ > 0 ? global_batch : 0, epoch.tail}) {
         if (samples == 0) continue;
-        passes_.push_back({.plans = plan_parts(dealing_, comm.rank(), samples, [&](const Share& share) {
-                               return plan_program(graph_, lane, {int(share.count), samples, share.first, false});
+        passes_.push_back({.prepared = prepare_parts(batch_split_, comm.rank(), samples, [&](const Share& share) {
+                               return prepare_program(graph_, lane, {int(share.count), samples, share.first, false});
                            })});
     }
     supply_ = data.supply(comm, backend, {epoch, global_batch, {}, false, logical},
@@ -83,7 +83,7 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
 size_t Evaluator::arena_bytes() const {
     size_t most = 0;
     for (const Pass& pass : passes_)
-        for (const ProgramPlan& plan : pass.plans) most = std::max(most, plan.memory.bytes);
+        for (const PreparedProgram& prepared : pass.prepared) most = std::max(most, prepared.memory.bytes);
     return most;
 }
 
@@ -92,32 +92,33 @@ void Evaluator::build(std::vector<Buffer> arenas) {
     if (supply_) supply_->build();
     for (Pass& pass : passes_) {
         std::vector<Tape> tapes;
-        for (int i = 0; i < int(pass.plans.size()); ++i)
+        for (int i = 0; i < int(pass.prepared.size()); ++i)
             tapes.push_back(
-                tape_of(pass.plans[size_t(i)], i, in_lanes_ ? backend_.lane(i % int(arenas_.size())) : backend_));
+                tape_of(pass.prepared[i], i, in_lanes_ ? backend_.lane(i % int(arenas_.size())) : backend_));
         Tape tape;
         in_lanes_ ? backend_.side_by_side(tapes, tape) : tape.append(tapes.front());
         pass.run = backend_.finish(std::move(tape));
     }
 }
 
-Tape Evaluator::tape_of(const ProgramPlan& plan, int logical, Backend& backend) {
+Tape Evaluator::tape_of(const PreparedProgram& prepared, int logical, Backend& backend) {
     auto* const counters = static_cast<Counters*>(counters_.get()) + logical;
     Operands operands = state_.operands();
     operands.stats =
         reinterpret_cast<BatchStats*>(static_cast<float*>(stats_.get()) + stats_elements * size_t(logical));
     ProgramContext context{graph_, backend, state_, arenas_[size_t(logical) % arenas_.size()], 0, false, counters};
     context.operands = &operands;
-    const Shape logits{plan.spec.batch, 1, 1, graph_.classes};
+    const Shape logits{prepared.spec.batch, 1, 1, graph_.classes};
     sums_.push_back(backend_.allocate(logits.count() * sizeof(float)));
     Tape tape;
     for (size_t v = 0; v < views_.size(); ++v) {
         if (views_.size() > 1)
             context.view =
                 View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
-        Program program = lower(context, plan, {}, [&](Program& p) {
-            Gather batch = data_.batches(preprocessing_, counters, plan.spec.first, supply_.get());
-            batch.staged_first = plan.spec.first - dealing_.samples_of(plan.spec.global_batch, comm_.rank()).first;
+        Program program = lower(context, prepared, {}, [&](Program& p) {
+            Gather batch = data_.batches(preprocessing_, counters, prepared.spec.first, supply_.get());
+            batch.staged_first =
+                prepared.spec.first - batch_split_.samples_of(prepared.spec.global_batch, comm_.rank()).first;
             batch.x = p.input;
             batch.y = p.labels;
             batch.augment = views_[v].view;
@@ -125,8 +126,8 @@ Tape Evaluator::tape_of(const ProgramPlan& plan, int logical, Backend& backend) 
         });
         tape.append(program.tape);
     }
-    backend.accumulate(operands.stats, static_cast<EvalTotals*>(totals_.get()) + logical, plan.spec.batch, counters,
-                       plan.spec.global_batch, tape);
+    backend.accumulate(operands.stats, static_cast<EvalTotals*>(totals_.get()) + logical, prepared.spec.batch, counters,
+                       prepared.spec.global_batch, tape);
     return tape;
 }
 
@@ -139,7 +140,7 @@ EvalTotals Evaluator::totals_of_all() {
     for (const EvalTotals& t : mine)
         row.insert(row.end(), {t.loss_sum, double(t.correct), double(t.top5), double(t.images)});
     constexpr size_t columns = 4;
-    const auto most = size_t(dealing_.logical_of(0).count);  // no rank has more than rank 0
+    const auto most = size_t(batch_split_.logical_of(0).count);  // no rank has more than rank 0
     row.resize(most * columns);
     const std::vector<double> rows = comm_.gather_all(row);
     EvalTotals all;

@@ -46,15 +46,15 @@ public:
 private:
     /// The programs of this rank's logical ranks for one batch size.
     struct Pass {
-        std::vector<ProgramPlan> plans;
+        std::vector<PreparedProgram> prepared;
         std::function<void()> run{};
     };
-    Tape tape_of(const ProgramPlan&, int logical, Backend&);
+    Tape tape_of(const PreparedProgram&, int logical, Backend&);
     EvalTotals totals_of_all();
 
     Comm& comm_;
     Backend& backend_;
-    const Dealing dealing_;
+    const BatchSplit batch_split_;
     const Share logical_;  // logical ranks of this rank
     const bool in_lanes_;  // logical ranks are computed separately, in lanes, even if there is only one
     const Graph graph_;    // a copy without label smoothing

@@ -10,7 +10,7 @@ ForwardPass::ForwardPass(Comm& comm, Backend& backend, const Graph& graph, const
       backend_(backend),
       graph_(graph),
       global_batch_(global_batch),
-      epoch_(plan_epoch(data.info().images, global_batch, false)),
+      epoch_(steps_of_epoch(data.info().images, global_batch, false)),
       counters_(backend.allocate(sizeof(Counters))) {
     for (const int64_t samples : {epoch_.full_steps > 0 ? global_batch : 0, epoch_.tail})
         if (samples > 0) passes_.push_back(pass_of(samples, state, data, preprocessing));
@@ -19,10 +19,10 @@ ForwardPass::ForwardPass(Comm& comm, Backend& backend, const Graph& graph, const
 ForwardPass::Pass ForwardPass::pass_of(int64_t samples, const State& state, const DataSet& data,
                                        const Preprocessing& preprocessing) {
     const Share mine = share_of(samples, comm_.size(), comm_.rank());
-    const ProgramPlan plan = plan_program(graph_, backend_, {int(mine.count), samples, mine.first, false});
-    const Buffer arena = backend_.allocate(std::max<size_t>(plan.memory.bytes, 1));
+    const PreparedProgram prepared = prepare_program(graph_, backend_, {int(mine.count), samples, mine.first, false});
+    const Buffer arena = backend_.allocate(std::max<size_t>(prepared.memory.bytes, 1));
     auto* counters = static_cast<Counters*>(counters_.get());
-    Program program = lower({graph_, backend_, state, arena, 0, false, counters}, plan, {}, [&](Program& p) {
+    Program program = lower({graph_, backend_, state, arena, 0, false, counters}, prepared, {}, [&](Program& p) {
         Gather batch = data.batches(preprocessing, counters, mine.first, nullptr);
         batch.x = p.input;
         batch.y = p.labels;

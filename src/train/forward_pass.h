@@ -44,7 +44,7 @@ private:
     Backend& backend_;
     const Graph& graph_;
     const int64_t global_batch_;
-    const EpochPlan epoch_;
+    const EpochSteps epoch_;
     Buffer counters_;
     std::vector<Pass> passes_;  // of a full batch, then of a smaller last one; each only if it occurs
 };

@@ -5,13 +5,13 @@
 
 namespace convoy {
 
-LogicalRanks::LogicalRanks(const Dealing& dealing, int rank, Backend& backend, const State& state)
-    : backend_(backend), state_(state), count_(int(dealing.logical_of(rank).count)) {
+LogicalRanks::LogicalRanks(const BatchSplit& batch_split, int rank, Backend& backend, const State& state)
+    : backend_(backend), state_(state), count_(int(batch_split.logical_of(rank).count)) {
     size_t end = 0;
     for (const size_t count : state.counts()) sums_.ends.push_back(end += count);
-    sums_.bits = 62 - std::bit_width(uint64_t(dealing.logical - 1));
+    sums_.bits = 62 - std::bit_width(uint64_t(batch_split.logical - 1));
     sums_.lanes = std::min(backend.facts().lanes, count_);
-    integers_ = backend.allocate_summed(end * sizeof(int64_t));
+    integers_ = backend.allocate_reduced(end * sizeof(int64_t));
     sums_.sums = static_cast<int64_t*>(integers_.get());
     const size_t tensors = sums_.ends.size();
     exponents_ = backend.allocate((2 * tensors + 1) * sizeof(int32_t));
@@ -34,7 +34,7 @@ void LogicalRanks::append(const std::vector<Tape>& parts, Tape& tape) {
     kept.data = kept_running_.get();
     if (kept.count() > 0) backend_.add_scaled(all_running(), 1, kept, false, tape);
     backend_.side_by_side(parts, tape);
-    backend_.withdraw(sums_, state_.operands().arena, tape);
+    backend_.finalize_exact(sums_, state_.operands().arena, tape);
 }
 
 bool LogicalRanks::redo() {

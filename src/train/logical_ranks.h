@@ -13,12 +13,12 @@ namespace convoy {
 class LogicalRanks {
 public:
     /// Allocates the memory. `state` must have a replica for each logical rank of this rank.
-    LogicalRanks(const Dealing&, int rank, Backend&, const State&);
+    LogicalRanks(const BatchSplit&, int rank, Backend&, const State&);
 
     /// Returns the operands and sums of this rank's logical rank `index`, from 0.
     LogicalRank part(int index) const;
     int lanes() const { return sums_.lanes; }  ///< number of lanes; they run at the same time
-    /// Appends a step that runs these tapes, one per logical rank. The gradients of all ranks are
+    /// Appends a launch that runs these tapes, one per logical rank. The gradients of all ranks are
     /// then in State's arena.
     void append(const std::vector<Tape>& parts, Tape&);
     /// True if a gradient was too large for its exponent; all ranks then return true. Restores the

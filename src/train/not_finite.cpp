@@ -38,8 +38,8 @@ std::string output_not_finite(Comm& comm, Backend& backend, TrainingPrograms& pr
     size_t first = SIZE_MAX;
     for (const Program& part : programs.program_of(step).parts) {
         size_t at = 0, probe = 0;
-        for (const Step& s : part.tape) {
-            s.run();
+        for (const Launch& launch : part.tape) {
+            launch.run();
             ++at;
             for (; probe < part.probes.size() && part.probes[probe].after == at; ++probe) {
                 backend.synchronize();

@@ -8,18 +8,18 @@ namespace convoy {
 
 namespace {
 
-/// Returns a tape in which each all-reduce and the wait for it are one step.
+/// Returns a tape in which each all-reduce and the wait for it are one launch.
 Tape without_overlap(Backend& backend, const Tape& tape) {
     Tape waiting, steps;
     backend.wait_allreduce(waiting);
-    for (const Step& step : tape) {
-        if (step.lane == Lane::compute) {
-            steps.push_back(step);
+    for (const Launch& launch : tape) {
+        if (launch.resource == Resource::compute) {
+            steps.push_back(launch);
             continue;
         }
-        steps.push_back({step.id, step.lane, [run = step.run, waiting] {
+        steps.push_back({launch.id, launch.resource, [run = launch.run, waiting] {
                              run();
-                             for (const Step& wait : waiting) wait.run();
+                             for (const Launch& wait : waiting) wait.run();
                          }});
     }
     return steps;
@@ -27,7 +27,7 @@ Tape without_overlap(Backend& backend, const Tape& tape) {
 
 }  // namespace
 
-std::vector<StepTime> profile(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t steps) {
+std::vector<LaunchTime> profile(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t steps) {
     const TrainingPrograms::Runnable& program = programs.measured();
     Tape whole = without_overlap(backend, program.tape);
     whole.append(program.ending);
@@ -38,10 +38,10 @@ std::vector<StepTime> profile(Comm& comm, Backend& backend, TrainingPrograms& pr
         programs.begin(0);
         programs.supply_batch(0);
         comm.barrier();  // so that the first all-reduce does not include waiting for a late rank
-        const std::vector<double> seconds = backend.time_steps(whole);
+        const std::vector<double> seconds = backend.time_launches(whole);
         for (size_t i = 0; i < whole.size(); ++i) times[i].push_back(seconds[i]);
     }
-    std::vector<StepTime> medians;
+    std::vector<LaunchTime> medians;
     for (size_t i = 0; i < whole.size(); ++i) medians.push_back({whole[i].id, median(times[i])});
     comm.activity().enter("host code between operations");
     return medians;
@@ -49,7 +49,7 @@ std::vector<StepTime> profile(Comm& comm, Backend& backend, TrainingPrograms& pr
 
 std::vector<Span> timeline(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t steps) {
     const TrainingPrograms::Runnable& program = programs.measured();
-    HeldState held(backend, programs.state());  // holds none
+    StateSnapshot snapshot(backend, programs.state());  // holds none
     std::vector<std::vector<Span>> traced(static_cast<size_t>(steps));
     comm.barrier();  // a common origin, because hosts have different clocks
     const double origin = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
@@ -57,18 +57,18 @@ std::vector<Span> timeline(Comm& comm, Backend& backend, TrainingPrograms& progr
         programs.begin(0);
         spans.reserve(4 * program.tape.size());
         backend.trace(&spans);
-        programs.run(program, 0, held);
+        programs.run(program, 0, snapshot);
     }
     backend.trace(nullptr);
     comm.activity().enter("host code between operations");
 
     std::vector<int64_t> order(traced.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = int64_t(i);
-    const auto seconds = [&](int64_t i) { return traced[size_t(i)].back().end - traced[size_t(i)].front().begin; };
+    const auto seconds = [&](int64_t i) { return traced[i].back().end - traced[i].front().begin; };
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return seconds(a) < seconds(b); });
     int64_t median = order[order.size() / 2];
     comm.broadcast(&median, sizeof median);
-    std::vector<Span> spans = std::move(traced[size_t(median)]);
+    std::vector<Span> spans = std::move(traced[median]);
     for (Span& s : spans) {
         s.begin -= origin;
         s.end -= origin;

@@ -1,5 +1,5 @@
-// Times the steps of a training tape: one by one, or overlapping as in training. The training loop
-// itself does not time them.
+// Times the launches of a training tape: one by one, or overlapping as in training. The training
+// loop itself does not time them.
 #pragma once
 #include <vector>
 
@@ -8,17 +8,17 @@
 
 namespace convoy {
 
-/// The time of one tape step, run separately.
-struct StepTime {
-    StepId step;
+/// The time of one launch, run separately.
+struct LaunchTime {
+    LaunchId launch;
     double seconds;
 };
 
 // Both repeat the first step of a training, because schedule and sample order have an end. The
 // weights keep changing. Call them after the training.
-/// Collective. Times each tape step separately, and returns this rank's medians over `steps`
-/// optimizer steps, in the order of the tape.
-std::vector<StepTime> profile(Comm&, Backend&, TrainingPrograms&, int64_t steps);
+/// Collective. Times each launch separately, and returns this rank's medians over `steps` optimizer
+/// steps, in the order of the tape.
+std::vector<LaunchTime> profile(Comm&, Backend&, TrainingPrograms&, int64_t steps);
 /// Collective. Traces `steps` optimizer steps that overlap as in training. Returns this rank's
 /// trace of the step whose time is the median on rank 0. Seconds count from a moment that all ranks
 /// share.

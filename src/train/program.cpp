@@ -1,6 +1,6 @@
-// Plans and lowers programs. Events are numbered: 0 is gather, then forward of each op, then
+// Prepares and lowers programs. Events are numbered: 0 is gather, then forward of each op, then
 // backward in reverse. A buffer lives from the first event that writes it to the last that reads
-// it. The backend appends steps in that order.
+// it. The backend appends launches in that order.
 #include "train/program.h"
 
 #include <algorithm>
@@ -9,52 +9,53 @@
 namespace convoy {
 namespace {
 
-class Planner {
+class Preparation {
 public:
-    Planner(const Graph& graph, OpTuning& backend, const ProgramSpec& spec)
+    Preparation(const Graph& graph, OpTuning& backend, const ProgramSpec& spec)
         : graph_(graph), writers_(writers_of(graph)), ops_(int(graph.ops.size())) {
-        plan_.spec = spec;
-        plan_.gradients = gradient_flow(graph);
-        const Outline outline{graph, spec.batch, spec.training, plan_.gradients};
-        backend.agree(outline);
-        plan_.ways = backend.decide(outline);
-        plan_.value.assign(graph.values.size(), none);
-        plan_.gradient.assign(graph.values.size(), none);
-        plan_.saved.assign(graph.ops.size(), none);
-        plan_values();
-        if (spec.training) plan_gradients();
+        prepared_.spec = spec;
+        prepared_.gradients = gradient_flow(graph);
+        const ProgramShape program{graph, spec.batch, spec.training, prepared_.gradients};
+        backend.tune(program);
+        prepared_.algorithms = backend.select(program);
+        prepared_.value.assign(graph.values.size(), none);
+        prepared_.gradient.assign(graph.values.size(), none);
+        prepared_.saved.assign(graph.ops.size(), none);
+        place_values();
+        if (spec.training) place_gradients();
         for (int i = 0; i < ops_; ++i)
             if (const size_t bytes = memory(i).saved; bytes > 0 && spec.training)
-                plan_.saved[i] = add({bytes, forward(i), backward(i)});
-        plan_.memory = plan_memory(plan_.buffers);
+                prepared_.saved[i] = add({bytes, forward(i), backward(i)});
+        prepared_.memory = lay_out_memory(prepared_.buffers);
     }
-    ProgramPlan take() { return std::move(plan_); }
+    PreparedProgram take() { return std::move(prepared_); }
 
 private:
     int forward(int op) const { return 1 + op; }
     int backward(int op) const { return 2 * ops_ - op; }
-    const OpMemory& memory(int op) const { return plan_.ways->memory[size_t(op)]; }
+    const OpMemory& memory(int op) const { return prepared_.algorithms->memory[op]; }
     int end() const { return 2 * ops_ + 1; }
     int add(Lifetime life) {
-        plan_.buffers.push_back(life);
-        return int(plan_.buffers.size()) - 1;
+        prepared_.buffers.push_back(life);
+        return int(prepared_.buffers.size()) - 1;
     }
     size_t bytes_of(ValueId v) const {
         const Value& value = graph_.values[v];
-        return value.batched(plan_.spec.batch).count() * size_of(value.dtype);
+        return value.batched(prepared_.spec.batch).count() * size_of(value.dtype);
     }
 
-    void plan_values() {
-        plan_.value[graph_.input] = add({bytes_of(graph_.input), 0, 0});
-        plan_.labels = add({sizeof(int32_t) * size_t(plan_.spec.batch), 0, end()});
-        if (plan_.spec.mixes)
-            plan_.mixed = add({(sizeof(int32_t) + sizeof(float)) * size_t(std::max(1, plan_.spec.batch)), 0, end()});
+    void place_values() {
+        prepared_.value[graph_.input] = add({bytes_of(graph_.input), 0, 0});
+        prepared_.labels = add({sizeof(int32_t) * size_t(prepared_.spec.batch), 0, end()});
+        if (prepared_.spec.mixes)
+            prepared_.mixed =
+                add({(sizeof(int32_t) + sizeof(float)) * size_t(std::max(1, prepared_.spec.batch)), 0, end()});
         for (int i = 0; i < ops_; ++i) {
             const Op& op = graph_.ops[i];
             for (ValueId x : inputs_of(op)) use(x, forward(i));
             if (const ValueId y = output_of(op); y != none && memory(i).writes_value)
-                plan_.value[y] = add({bytes_of(y), forward(i), forward(i)});
-            if (plan_.spec.training && plan_.gradients.reaches(op))
+                prepared_.value[y] = add({bytes_of(y), forward(i), forward(i)});
+            if (prepared_.spec.training && prepared_.gradients.reaches(op))
                 for (ValueId v : saved_of(op)) use(v, backward(i));
             if (const auto* loss = std::get_if<SoftmaxXent>(&op)) use(loss->x, end());
         }
@@ -66,31 +67,31 @@ private:
             for (ValueId x : inputs_of(graph_.ops[writer])) use(x, event);
             return;
         }
-        require(plan_.value[v] != none, "an op reads only what an op before it wrote");
-        int& last = plan_.buffers[plan_.value[v]].last;
+        require(prepared_.value[v] != none, "an op reads only what an op before it wrote");
+        int& last = prepared_.buffers[prepared_.value[v]].last;
         last = std::max(last, event);
     }
 
-    void plan_gradients() {
+    void place_gradients() {
         for (int i = ops_ - 1; i >= 0; --i) {
-            if (!plan_.gradients.reaches(graph_.ops[i])) continue;
+            if (!prepared_.gradients.reaches(graph_.ops[i])) continue;
             const int by = memory(i).gradients_by == none ? i : memory(i).gradients_by;
             for (const ValueId x : inputs_of(graph_.ops[i])) {
                 const int writer = writers_[x];
-                if (plan_.gradients.wanted[x] && plan_.gradient[x] == none && memory(writer).writes_gradient)
-                    plan_.gradient[x] = add({bytes_of(x), backward(by), backward(by)});
+                if (prepared_.gradients.wanted[x] && prepared_.gradient[x] == none && memory(writer).writes_gradient)
+                    prepared_.gradient[x] = add({bytes_of(x), backward(by), backward(by)});
             }
             const ValueId y = output_of(graph_.ops[i]);
             if (y == none || !memory(i).writes_gradient) continue;
-            require(plan_.gradient[y] != none, "what an op writes is read by an op after it");
-            plan_.buffers[plan_.gradient[y]].last = backward(i);
+            require(prepared_.gradient[y] != none, "what an op writes is read by an op after it");
+            prepared_.buffers[prepared_.gradient[y]].last = backward(i);
         }
     }
 
     const Graph& graph_;
     const std::vector<int> writers_;
     const int ops_;
-    ProgramPlan plan_;
+    PreparedProgram prepared_;
 };
 
 std::string title_of(const Graph& graph, const Op& op) {
@@ -106,40 +107,41 @@ struct Binding {
     Tensor labels;
     MixedLabels mixed;
 
-    Binding(const Graph& graph, const ProgramPlan& plan, char* arena)
-        : values(bind(graph, plan, plan.value, arena)), gradients(bind(graph, plan, plan.gradient, arena)) {
-        for (const int buffer : plan.saved)
-            saved.push_back(buffer == none ? nullptr : arena + plan.memory.offset[buffer]);
-        labels = {arena + plan.memory.offset[plan.labels], {plan.spec.batch, 1, 1, 1}, DType::i32};
-        if (plan.mixed == none) return;
-        mixed.partners = reinterpret_cast<int32_t*>(arena + plan.memory.offset[plan.mixed]);
-        mixed.shares = reinterpret_cast<float*>(mixed.partners + plan.spec.batch);
+    Binding(const Graph& graph, const PreparedProgram& prepared, char* arena)
+        : values(bind(graph, prepared, prepared.value, arena)),
+          gradients(bind(graph, prepared, prepared.gradient, arena)) {
+        for (const int buffer : prepared.saved)
+            saved.push_back(buffer == none ? nullptr : arena + prepared.memory.offset[buffer]);
+        labels = {arena + prepared.memory.offset[prepared.labels], {prepared.spec.batch, 1, 1, 1}, DType::i32};
+        if (prepared.mixed == none) return;
+        mixed.partners = reinterpret_cast<int32_t*>(arena + prepared.memory.offset[prepared.mixed]);
+        mixed.shares = reinterpret_cast<float*>(mixed.partners + prepared.spec.batch);
     }
-    static std::vector<Tensor> bind(const Graph& graph, const ProgramPlan& plan, const std::vector<int>& buffer,
+    static std::vector<Tensor> bind(const Graph& graph, const PreparedProgram& prepared, const std::vector<int>& buffer,
                                     char* arena) {
         std::vector<Tensor> tensors;
         for (size_t v = 0; v < graph.values.size(); ++v) {
-            void* data = buffer[v] == none ? nullptr : arena + plan.memory.offset[buffer[v]];
+            void* data = buffer[v] == none ? nullptr : arena + prepared.memory.offset[buffer[v]];
             tensors.push_back(
-                {data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype, graph.values[v].padding});
+                {data, graph.values[v].batched(prepared.spec.batch), graph.values[v].dtype, graph.values[v].padding});
         }
         return tensors;
     }
 };
 
-/// Lets the backend append each op's steps, in the order in which they run.
+/// Lets the backend append each op's launches, in the order in which they run.
 class Lowering {
 public:
-    Lowering(const ProgramContext& c, const ProgramPlan& plan)
+    Lowering(const ProgramContext& c, const PreparedProgram& prepared)
         : c_(c),
-          plan_(plan),
-          spec_(plan.spec),
+          prepared_(prepared),
+          spec_(prepared.spec),
           operands_(c.logical    ? c.logical->operands
                     : c.operands ? *c.operands
                                  : c.state.operands()),
           gradients_(gradients_of(c.graph, operands_)),
           arena_(static_cast<char*>(c.arena.get())),
-          binding_(c.graph, plan, arena_) {}
+          binding_(c.graph, prepared, arena_) {}
 
     Program run(const std::vector<Bucket>& buckets, const std::function<void(Program&)>& gather) {
         program_.input = binding_.values[c_.graph.input];
@@ -164,16 +166,16 @@ private:
         return gradients;
     }
 
-    Bound bound(size_t i) const {
+    OpArguments arguments(size_t i) const {
         return {.op = int(i),
                 .name = title_of(c_.graph, c_.graph.ops[i]),
                 .graph = c_.graph,
-                .ways = *plan_.ways,
+                .algorithms = *prepared_.algorithms,
                 .values = binding_.values,
                 .value_gradients = binding_.gradients,
                 .params = operands_.params,
                 .param_gradients = gradients_,
-                .accumulate = plan_.gradients.accumulate[i],
+                .accumulate = prepared_.gradients.accumulate[i],
                 .saved = binding_.saved,
                 .labels = binding_.labels,
                 .mixed = binding_.mixed,
@@ -207,7 +209,7 @@ private:
                 c_.backend.add_scaled(c_.view->sum, 1, program_.logits, false, program_.tape);
             }
             const size_t before = program_.tape.size();
-            if (runs(op)) c_.backend.forward(op, bound(i), program_.tape);
+            if (runs(op)) c_.backend.forward(op, arguments(i), program_.tape);
             if (const ValueId y = output_of(op); y != none) probe(i, "", binding_.values[y]);
             if (program_.tape.size() > before) settle_probes();
         }
@@ -217,7 +219,7 @@ private:
         size_t complete = stats_elements, next = 0;  // finished elements of the gradient arena; next bucket
         for (size_t i = c_.graph.ops.size(); i-- > 0;) {
             const Op& op = c_.graph.ops[i];
-            if (runs(op) && plan_.gradients.reaches(op)) c_.backend.backward(op, bound(i), program_.tape);
+            if (runs(op) && prepared_.gradients.reaches(op)) c_.backend.backward(op, arguments(i), program_.tape);
             for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
                 // A gradient that only other programs write must not be all-reduced again.
@@ -246,7 +248,7 @@ private:
 
     void allreduce(const Bucket& b) {
         if (c_.logical) {
-            c_.backend.deposit(c_.logical->sums, operands_.arena, b.begin, b.end, program_.tape);
+            c_.backend.accumulate_exact(c_.logical->sums, operands_.arena, b.begin, b.end, program_.tape);
             if (c_.logical->last) c_.backend.allreduce(c_.logical->sums, b.begin, b.end, program_.tape);
             return;
         }
@@ -261,13 +263,13 @@ private:
         program_.probes.push_back({program_.tape.size(), name, output});
     }
     /// Sets the end of the current tape as the place of new probes. The output of an op without
-    /// steps is written by the next op that has steps.
+    /// launches is written by the next op that has one.
     void settle_probes() {
         for (; settled_ < program_.probes.size(); ++settled_) program_.probes[settled_].after = program_.tape.size();
     }
 
     const ProgramContext& c_;
-    const ProgramPlan& plan_;
+    const PreparedProgram& prepared_;
     const ProgramSpec& spec_;
     const Operands operands_;
     const std::vector<Tensor> gradients_;
@@ -280,29 +282,29 @@ private:
 
 }  // namespace
 
-ProgramPlan plan_program(const Graph& graph, OpTuning& backend, const ProgramSpec& spec) {
-    return Planner(graph, backend, spec).take();
+PreparedProgram prepare_program(const Graph& graph, OpTuning& backend, const ProgramSpec& spec) {
+    return Preparation(graph, backend, spec).take();
 }
 
-std::vector<ProgramPlan> plan_parts(const Dealing& dealing, int rank, int64_t samples,
-                                    const std::function<ProgramPlan(const Share&)>& plan) {
-    if (dealing.logical == dealing.ranks) return {plan(share_of(samples, dealing.ranks, rank))};
-    const int64_t larger = share_of(samples, dealing.logical, 0).count;
-    std::vector<ProgramPlan> known = {plan({0, larger})};
-    if (samples % dealing.logical != 0) known.push_back(plan({0, larger - 1}));
-    std::vector<ProgramPlan> parts;
-    const Share mine = dealing.logical_of(rank);
+std::vector<PreparedProgram> prepare_parts(const BatchSplit& batch_split, int rank, int64_t samples,
+                                           const std::function<PreparedProgram(const Share&)>& prepare) {
+    if (batch_split.logical == batch_split.ranks) return {prepare(share_of(samples, batch_split.ranks, rank))};
+    const int64_t larger = share_of(samples, batch_split.logical, 0).count;
+    std::vector<PreparedProgram> known = {prepare({0, larger})};
+    if (samples % batch_split.logical != 0) known.push_back(prepare({0, larger - 1}));
+    std::vector<PreparedProgram> parts;
+    const Share mine = batch_split.logical_of(rank);
     for (int64_t i = mine.first; i < mine.first + mine.count; ++i) {
-        const Share share = share_of(samples, dealing.logical, i);
+        const Share share = share_of(samples, batch_split.logical, i);
         parts.push_back(share.count == larger ? known.front() : known.back());
         parts.back().spec.first = share.first;
     }
     return parts;
 }
 
-Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vector<Bucket>& buckets,
+Program lower(const ProgramContext& c, const PreparedProgram& prepared, const std::vector<Bucket>& buckets,
               const std::function<void(Program&)>& gather) {
-    return Lowering(c, plan).run(buckets, gather);
+    return Lowering(c, prepared).run(buckets, gather);
 }
 
 }  // namespace convoy

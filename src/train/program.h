@@ -22,24 +22,26 @@ struct ProgramSpec {
     bool mixes = false;  ///< its images have two labels (mixup, CutMix)
 };
 
-/// The buffers of a program and their offsets in the arena.
-struct ProgramPlan {
+/// A program before it has memory: its algorithms, and its buffers with their offsets in the arena.
+struct PreparedProgram {
     ProgramSpec spec;
     std::vector<Lifetime> buffers;
     std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: no buffer
     int labels = none;
     int mixed = none;  ///< the arrays of MixedLabels, one after the other
-    MemoryPlan memory;
+    MemoryLayout memory;
     GradientFlow gradients;
-    std::shared_ptr<const Ways> ways;  ///< how the backend runs the ops
+    std::shared_ptr<const Algorithms> algorithms;  ///< how the backend runs the ops
 };
-/// Selects how the ops run, and plans their memory. Collective, because OpTuning::agree() is.
-ProgramPlan plan_program(const Graph&, OpTuning&, const ProgramSpec&);
+/// Selects how the ops run, and places their buffers in the arena. Collective, because
+/// OpTuning::tune() is.
+PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
-/// Returns the plans of this rank's logical ranks for a batch of `samples`. Collective if `plan`
-/// is: all ranks call it for the larger share, then for the smaller one, if shares differ.
-std::vector<ProgramPlan> plan_parts(const Dealing&, int rank, int64_t samples,
-                                    const std::function<ProgramPlan(const Share&)>& plan);
+/// Prepares the programs of this rank's logical ranks for a batch of `samples`. Collective if
+/// `prepare` is: all ranks call it for the larger share, then for the smaller one, if shares
+/// differ.
+std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
+                                           const std::function<PreparedProgram(const Share&)>& prepare);
 
 /// One of several views of a batch. Logits are added up with weights over the views, and the last
 /// view's program measures loss and accuracy of the sum.
@@ -61,7 +63,7 @@ struct ProgramContext {
     const Graph& graph;
     Backend& backend;
     const State& state;
-    Buffer arena;  ///< at least ProgramPlan::memory.bytes
+    Buffer arena;  ///< at least PreparedProgram::memory.bytes
     uint64_t seed = 0;
     bool sync_bn = false;
     Counters* counters = nullptr;          ///< device
@@ -73,7 +75,7 @@ struct ProgramContext {
 
 /// The output of one op, for finding the first NaN.
 struct Probe {
-    size_t after;      ///< number of the tape's steps that must have run before
+    size_t after;      ///< number of the tape's launches that must have run before
     std::string name;  ///< "conv1, forward"
     Tensor output;
 };
@@ -85,10 +87,10 @@ struct Program {
     Tensor logits;              ///< f32 [n, 1, 1, classes], intact when the program ends
     std::vector<Probe> probes;  ///< in the order of the tape: outputs of forward, gradients of backward
 };
-/// Appends the steps of a graph to a tape. `gather` appends those that fill the input and all
+/// Appends the launches of a graph to a tape. `gather` appends those that fill the input and all
 /// labels. In training, the tape all-reduces the gradient buckets and waits for them. A logical
 /// rank's gradients are added to its ExactSums instead.
-Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&,
+Program lower(const ProgramContext&, const PreparedProgram&, const std::vector<Bucket>&,
               const std::function<void(Program&)>& gather);
 
 }  // namespace convoy

@@ -35,7 +35,7 @@ std::vector<StepRecord> RecordRing::look_once(int64_t launched, bool late) {
 std::vector<StepRecord> RecordRing::look(int64_t launched, bool late) {
     std::vector<StepRecord> records = look_once(launched, late);
     const bool ask = std::any_of(records.begin(), records.end(),
-                                 [](const StepRecord& r) { return r.stop || r.checkpoint || r.hold || r.skipped; });
+                                 [](const StepRecord& r) { return r.stop || r.checkpoint || r.snapshot || r.skipped; });
     if (!ask || read_ == launched) return records;
     const std::vector<StepRecord> rest = look_once(launched, false);
     records.insert(records.end(), rest.begin(), rest.end());

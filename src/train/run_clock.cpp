@@ -14,15 +14,15 @@ bool RunClock::checkpoint_due(int64_t step, int64_t epoch) const {
            (setup_.checkpoint_epochs > 0 && (epoch + 1) % setup_.checkpoint_epochs == 0);
 }
 
-RunClock::Asked RunClock::take_in(const std::vector<StepRecord>& records, int64_t step) {
-    Asked asked{.checkpoint = checkpoint_step(step)};
+RunClock::Requested RunClock::take_in(const std::vector<StepRecord>& records, int64_t step) {
+    Requested requested{.checkpoint = checkpoint_step(step)};
     for (const StepRecord& r : records) {
         stopped_ = stopped_ || r.stop;
-        asked.checkpoint = asked.checkpoint || r.checkpoint;
-        asked.skipped = asked.skipped || r.skipped;
-        asked.hold = r.hold;  // the newest record counts
+        requested.checkpoint = requested.checkpoint || r.checkpoint;
+        requested.skipped = requested.skipped || r.skipped;
+        requested.snapshot = r.snapshot;  // the newest record counts
     }
-    return asked;
+    return requested;
 }
 
 void RunClock::watch(double margin) {
@@ -36,8 +36,8 @@ void RunClock::watch(double margin) {
 bool RunClock::watch_length(double seconds) {
     if (!root_) return false;
     constexpr double soon = 0.25, between_copies = 5;  // seconds
-    const bool costs_little = synchronous_ || seconds_since(held_at_) >= between_copies;
-    requests_.hold = seconds >= soon && costs_little;
+    const bool costs_little = synchronous_ || seconds_since(snapshot_at_) >= between_copies;
+    requests_.snapshot = seconds >= soon && costs_little;
     return seconds < soon;
 }
 

@@ -12,8 +12,8 @@ namespace convoy {
 class RunClock {
 public:
     /// Requests that come with some records of steps.
-    struct Asked {
-        bool checkpoint = false, hold = false, skipped = false;
+    struct Requested {
+        bool checkpoint = false, snapshot = false, skipped = false;
     };
 
     /// `root`: this is rank 0. `synchronous`: DeviceFacts::synchronous. Setup and requests must
@@ -25,15 +25,15 @@ public:
     /// True if this rank was asked to stop.
     bool stop_requested() const { return requests_.stop.load() > 0; }
 
-    /// True if the state is held before each step; equal on all ranks.
-    bool holding() const { return holding_; }
-    void set_holding(bool holding) { holding_ = holding; }
-    /// Requests that the state be held, until the duration of a step is known.
-    void request_hold() {
-        if (root_) requests_.hold = 1;
+    /// True if a snapshot is made before each step; equal on all ranks.
+    bool snapshotting() const { return snapshotting_; }
+    void set_snapshotting(bool snapshotting) { snapshotting_ = snapshotting; }
+    /// Requests snapshots until the duration of a step is known.
+    void request_snapshot() {
+        if (root_) requests_.snapshot = 1;
     }
-    /// Notes that the state was held now.
-    void note_held() { held_at_ = Clock::now(); }
+    /// Notes that a snapshot was made now.
+    void note_snapshot() { snapshot_at_ = Clock::now(); }
 
     /// True if step numbers ask for a checkpoint after `step` steps.
     bool checkpoint_step(int64_t step) const;
@@ -41,12 +41,12 @@ public:
     bool checkpoint_due(int64_t step, int64_t epoch) const;
     /// Returns the requests in these records; `step`: number of launched steps. Sets stopped() if
     /// a rank asked for that.
-    Asked take_in(const std::vector<StepRecord>&, int64_t step);
+    Requested take_in(const std::vector<StepRecord>&, int64_t step);
     /// Sets the requests for checkpoints and stops that are due by rank 0's clocks. `margin`:
     /// seconds until all ranks know of a stop and have stopped.
     void watch(double margin);
-    /// Requests that the state be held, if requests are read so rarely that a signal cannot wait.
-    /// `seconds`: time between two reads. Returns true if a state held now would become outdated.
+    /// Requests snapshots if requests are read so rarely that a signal cannot wait. `seconds`: time
+    /// between two reads. Returns true if a snapshot made now would become outdated.
     bool watch_length(double seconds);
 
     /// Begins a checkpoint of this state. Returns false if the newest checkpoint has it already.
@@ -59,9 +59,9 @@ private:
     const TrainSetup& setup_;
     Requests& requests_;
     const bool root_, synchronous_;
-    Clock::time_point checkpointed_ = Clock::now(), held_at_ = checkpointed_;
+    Clock::time_point checkpointed_ = Clock::now(), snapshot_at_ = checkpointed_;
     std::atomic<bool> stopped_{false};
-    bool holding_ = true;
+    bool snapshotting_ = true;
     int64_t saved_step_ = -1;  // step of the newest checkpoint
     bool saved_due_ = false;   // its evaluation was still due
 };

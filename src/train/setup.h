@@ -47,7 +47,7 @@ struct TrainSetup {
     bool checkpoint_at_end = true;              ///< also at the end, and after the best evaluation
     std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
 
-    Dealing dealing(int ranks) const { return {logical_ranks > 0 ? logical_ranks : ranks, ranks}; }
+    BatchSplit batch_split(int ranks) const { return {logical_ranks > 0 ? logical_ranks : ranks, ranks}; }
 };
 
 /// Returns the function that gives the rule of each parameter.

@@ -48,7 +48,7 @@ State::State(const Graph& graph, TensorMemory& memory, const OptimizerSpec* spec
     end_.assign(count, 0);
     lay_out_gradients(graph);
     allocate_weights(graph, memory);
-    gradients_buffer_ = memory.allocate_summed((spec ? arena_ : stats_elements) * sizeof(float));
+    gradients_buffer_ = memory.allocate_reduced((spec ? arena_ : stats_elements) * sizeof(float));
     if (spec) own_stats_ = memory.allocate(sizeof(BatchStats) * size_t(replicas));
     if (spec) allocate_optimizer(memory, *spec, look_ahead);
     allocate_running(graph, memory);

@@ -34,11 +34,11 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       setup_(setup),
       programs_(comm, backend, graph, train, test, setup_, requests, std::move(earlier)),
       clock_(setup_, requests, comm.root(), backend.facts().synchronous),
-      held_(backend, programs_.state()) {}
+      snapshot_(backend, programs_.state()) {}
 
 void Trainer::restore(Checkpoint from) {
-    held_.drop();
-    const auto writing = held_.begin_change();
+    snapshot_.drop();
+    const auto writing = snapshot_.begin_change();
     const State& state = programs_.state();
     const std::pair<std::vector<float>*, Tensor> blocks[] = {{&from.weights, state.weights()},
                                                              {&from.optimizer, state.optimizer_block()}};
@@ -47,7 +47,7 @@ void Trainer::restore(Checkpoint from) {
         comm_.broadcast(values->data(), block.bytes());
         backend_.upload(block.data, values->data(), block.bytes());
     }
-    restore_running(comm_, backend_, state, programs_.dealing(), std::move(from.running), from.ranks);
+    restore_running(comm_, backend_, state, programs_.batch_split(), std::move(from.running), from.ranks);
     restore_kept_state(comm_, backend_, from);
     if (LogicalRanks* const exact = programs_.exact()) {
         from.exponents.resize(state.counts().size(), exponent::of_zero);
@@ -64,7 +64,7 @@ void Trainer::restore(Checkpoint from) {
 
 void Trainer::run(TrainListener& listener) {
     const Phase phase(comm_.activity(), "training", "step", now_.step, programs_.total_steps());
-    clock_.request_hold();
+    clock_.request_snapshot();
     if (comm_.max(int64_t(clock_.stop_requested())) > 0) {  // requested before the first step
         clock_.stop();
         take_checkpoint(listener);
@@ -106,34 +106,34 @@ void Trainer::run_epoch(TrainListener& listener) {
     RecordRing& ring = programs_.records();
     ring.begin(now_.step);
     programs_.begin(now_.step);
-    if (clock_.holding()) hold();
+    if (clock_.snapshotting()) take_snapshot();
     for (int64_t i = first; i < e.last && !stopped(); ++i) {
-        programs_.run(programs_.program_of(now_.step), now_.step, held_);
+        programs_.run(programs_.program_of(now_.step), now_.step, snapshot_);
         comm_.activity().set_step(++now_.step);
         comm_.activity().advance(now_.step);
         const bool last = i + 1 == e.last;
         const bool all = last || clock_.checkpoint_step(now_.step) || listener.at_once(now_.step);
         if (!ring.due(now_.step) && !all) continue;
-        const bool late = !programs_.exact() && !backend_.facts().synchronous && !clock_.holding();
+        const bool late = !programs_.exact() && !backend_.facts().synchronous && !clock_.snapshotting();
         const std::vector<StepRecord> records = ring.look(now_.step, late && !all);
         if (records.empty()) continue;  // the first read, if records are read one interval late
         e.add(records);
-        const RunClock::Asked asked = clock_.take_in(records, now_.step);
-        // Records must be reported before a checkpoint is taken or the state is held.
-        if (e.report_due(ring.read() % steps, setup_.log_interval) || last || asked.checkpoint || asked.skipped ||
-            asked.hold || stopped()) {
+        const RunClock::Requested requested = clock_.take_in(records, now_.step);
+        // Records must be reported before a checkpoint is taken or a snapshot is made.
+        if (e.report_due(ring.read() % steps, setup_.log_interval) || last || requested.checkpoint ||
+            requested.skipped || requested.snapshot || stopped()) {
             listener.on_steps(epoch + 1, std::exchange(e.unreported, {}));
             e.reported = Clock::now();
         }
-        if (asked.skipped && handle_skipped(records, listener)) return;
-        if (!asked.skipped) skipped_in_a_row_ = 0;
+        if (requested.skipped && handle_skipped(records, listener)) return;
+        if (!requested.skipped) skipped_in_a_row_ = 0;
         const double seconds_a_step = records.back().step_seconds;
         clock_.watch(double((late ? 3 : 2) * ring.interval() + 1) * seconds_a_step);
-        if (clock_.watch_length(double(ring.interval()) * seconds_a_step)) held_.drop();
-        clock_.set_holding(asked.hold);
+        if (clock_.watch_length(double(ring.interval()) * seconds_a_step)) snapshot_.drop();
+        clock_.set_snapshotting(requested.snapshot);
         if (last) break;  // the end of the epoch is handled first
-        if (asked.checkpoint || stopped()) take_checkpoint(listener);
-        if (asked.hold && !stopped()) hold();
+        if (requested.checkpoint || stopped()) take_checkpoint(listener);
+        if (requested.snapshot && !stopped()) take_snapshot();
     }
     if (now_.step == total || now_.step % steps == 0) {
         e.summary.seconds = seconds_since(e.start);
@@ -160,7 +160,7 @@ void Trainer::end_epoch(TrainListener& listener) {
 void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
     const auto range = backend_.range("evaluation");
     average_running_statistics();
-    hold();
+    take_snapshot();
     const std::optional<EvalResult> result = programs_.evaluator()->run([this] {
         clock_.watch(0);
         return clock_.stop_requested();
@@ -182,10 +182,10 @@ void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
 }
 
 void Trainer::average_running_statistics() {
-    const Dealing& dealing = programs_.dealing();
-    if (setup_.sync_bn || dealing.logical == 1 || averaged_step_ == now_.step) return;
+    const BatchSplit& batch_split = programs_.batch_split();
+    if (setup_.sync_bn || batch_split.logical == 1 || averaged_step_ == now_.step) return;
     averaged_step_ = now_.step;
-    average_running(comm_, backend_, programs_.state(), dealing, programs_.exact() != nullptr);
+    average_running(comm_, backend_, programs_.state(), batch_split, programs_.exact() != nullptr);
 }
 
 Checkpoint Trainer::position() {
@@ -193,17 +193,17 @@ Checkpoint Trainer::position() {
     static_cast<TrainingProgress&>(c) = now_;
     c.epoch = now_.step / programs_.steps_per_epoch();
     c.offset = now_.step % programs_.steps_per_epoch() * setup_.global_batch;
-    c.ranks = programs_.dealing().logical;
-    if (comm_.root()) c.choices = backend_.choices();
+    c.ranks = programs_.batch_split().logical;
+    if (comm_.root()) c.tuning = backend_.tuning();
     if (LogicalRanks* const exact = programs_.exact()) c.exponents = exact->exponents();
-    c.running = gather_running(comm_, backend_, programs_.state(), programs_.dealing());
+    c.running = gather_running(comm_, backend_, programs_.state(), programs_.batch_split());
     return c;
 }
 
-void Trainer::hold() {
-    clock_.note_held();
+void Trainer::take_snapshot() {
+    clock_.note_snapshot();
     Checkpoint here = position();
-    if (comm_.root()) held_.hold(std::move(here));
+    if (comm_.root()) snapshot_.take(std::move(here));
 }
 
 void Trainer::take_checkpoint(TrainListener& listener) {

@@ -42,7 +42,7 @@ public:
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
             Requests& requests, std::vector<EarlierGraph> earlier = {});
 
-    /// Returns the programs. Before the functions below, plan() and build() them.
+    /// Returns the programs. Before the functions below, prepare() and build() them.
     TrainingPrograms& programs() { return programs_; }
     const TrainingPrograms& programs() const { return programs_; }
     /// Collective. Restores the state of `from`, which must not lie beyond the last step. Uses only
@@ -52,10 +52,10 @@ public:
     void run(TrainListener&);
     // These may be called on rank 0, from any thread, also while run() runs:
     /// Returns the step of the newest state that this run can resume from. Nothing if no state is
-    /// held, because steps are short.
-    std::optional<int64_t> held_step() const { return held_.step(); }
+    /// made, because steps are short.
+    std::optional<int64_t> snapshot_step() const { return snapshot_.step(); }
     /// Returns that state; nothing if it is not newer than step `newer_than`.
-    std::optional<Checkpoint> held(int64_t newer_than) const { return held_.copy(newer_than); }
+    std::optional<Checkpoint> snapshot(int64_t newer_than) const { return snapshot_.copy(newer_than); }
     bool stopped() const { return clock_.stopped(); }  ///< also from any thread
     const TrainingProgress& progress() const { return now_; }
 
@@ -71,8 +71,8 @@ private:
     /// Collective. Returns the position of the run without weights; on rank 0 also the running
     /// statistics of all ranks.
     Checkpoint position();
-    /// Collective. Holds the current state for held().
-    void hold();
+    /// Collective. Makes the current state the one that snapshot() returns.
+    void take_snapshot();
     void take_checkpoint(TrainListener&);
     /// Passes a checkpoint to the listener; `only_model`: for the model of the best evaluation.
     void hand_over(bool only_model, TrainListener&);
@@ -87,7 +87,7 @@ private:
     const TrainSetup setup_;
     TrainingPrograms programs_;
     RunClock clock_;
-    HeldState held_;
+    StateSnapshot snapshot_;
     TrainingProgress now_;
     int64_t averaged_step_ = -1;  // step after which the running statistics were averaged over ranks
     int64_t skipped_in_a_row_ = 0;

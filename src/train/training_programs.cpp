@@ -49,28 +49,28 @@ TrainingPrograms::TrainingPrograms(Comm& comm, Backend& backend, const Graph& gr
       test_(test),
       setup_(setup),
       requests_(requests),
-      dealing_(setup.dealing(comm.size())),
-      epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
-      total_steps_(steps_of(setup, epoch_plan_.steps())),
-      state_(graph, backend, &setup.optimizer, setup.look_ahead > 0, int(dealing_.logical_of(comm.rank()).count)),
+      batch_split_(setup.batch_split(comm.size())),
+      epoch_steps_(steps_of_epoch(train.info().images, setup.global_batch, setup.drop_last)),
+      total_steps_(steps_of(setup, epoch_steps_.steps())),
+      state_(graph, backend, &setup.optimizer, setup.look_ahead > 0, int(batch_split_.logical_of(comm.rank()).count)),
       earlier_(std::move(earlier)) {
     if (test) check_views(setup.tta, test->info(), setup.preprocessing);
     const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.facts().bucket_bytes;
-    buckets_ = plan_buckets(state_.counts(), bucket / sizeof(float));
-    if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(dealing_, comm.rank(), backend, state_);
+    buckets_ = cut_buckets(state_.counts(), bucket / sizeof(float));
+    if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(batch_split_, comm.rank(), backend, state_);
 }
 
 /// Divides the training into stages. A stage ends when images get another size, or when a parameter
 /// is no longer trained.
-void TrainingPrograms::plan_stages() {
-    const ParamRules rules = param_rules(setup_, epoch_plan_.steps());
+void TrainingPrograms::prepare_stages() {
+    const ParamRules rules = param_rules(setup_, epoch_steps_.steps());
     std::set<int64_t> ends = {INT64_MAX};
-    for (const EarlierGraph& e : earlier_) ends.insert(e.until * epoch_plan_.steps());
+    for (const EarlierGraph& e : earlier_) ends.insert(e.until * epoch_steps_.steps());
     for (const Param& p : graph_.params) ends.insert(rules(p).steps);
     int64_t from = 0;
     for (const int64_t until : ends) {
         const auto earlier = std::find_if(earlier_.begin(), earlier_.end(),
-                                          [&](const EarlierGraph& e) { return from < e.until * epoch_plan_.steps(); });
+                                          [&](const EarlierGraph& e) { return from < e.until * epoch_steps_.steps(); });
         const bool resized = earlier != earlier_.end();
         Graph graph = resized ? earlier->graph : graph_;
         for (Param& p : graph.params) p.frozen = p.frozen || rules(p).steps <= from;
@@ -81,27 +81,27 @@ void TrainingPrograms::plan_stages() {
     stages_.back().until = INT64_MAX;  // includes steps that are measured after the last epoch
 }
 
-TrainingPrograms::Runnable TrainingPrograms::plan(const Stage& stage, int64_t samples) {
+TrainingPrograms::Runnable TrainingPrograms::prepare(const Stage& stage, int64_t samples) {
     Runnable r{.samples = samples};
-    r.plans = plan_parts(dealing_, comm_.rank(), samples, [&](const Share& share) {
+    r.prepared = prepare_parts(batch_split_, comm_.rank(), samples, [&](const Share& share) {
         const ProgramSpec spec{.batch = int(share.count),
                                .global_batch = samples,
                                .first = share.first,
                                .training = true,
                                .mixes = setup_.augment.mixes()};
-        return plan_program(*stage.graph, exact_ ? backend_.lane(0) : backend_, spec);
+        return prepare_program(*stage.graph, exact_ ? backend_.lane(0) : backend_, spec);
     });
-    for (const ProgramPlan& plan : r.plans) arena_bytes_ = std::max(arena_bytes_, plan.memory.bytes);
+    for (const PreparedProgram& prepared : r.prepared) arena_bytes_ = std::max(arena_bytes_, prepared.memory.bytes);
     return r;
 }
 
-void TrainingPrograms::plan() {
-    plan_stages();
+void TrainingPrograms::prepare() {
+    prepare_stages();
     for (Stage& stage : stages_)
-        for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail})
-            if (samples > 0) stage.programs.push_back(plan(stage, samples));
-    const BatchPlan batches{
-        epoch_plan_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes(), dealing_.logical};
+        for (int64_t samples : {epoch_steps_.full_steps > 0 ? setup_.global_batch : 0, epoch_steps_.tail})
+            if (samples > 0) stage.programs.push_back(prepare(stage, samples));
+    const BatchOrder batches{
+        epoch_steps_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes(), batch_split_.logical};
     supply_ = train_.supply(comm_, backend_, batches, [this](auto... image) { return lines_shown(image...); });
     if (!test_) return;
     evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
@@ -125,7 +125,7 @@ void TrainingPrograms::build() {
     if (setup_.look_ahead > 0) decays_ = backend_.allocate(sizeof(float) * size_t(total_steps_ + 1));
     upload_rates(1);
 
-    Update update = state_.update(setup_.optimizer, param_rules(setup_, epoch_plan_.steps()));
+    Update update = state_.update(setup_.optimizer, param_rules(setup_, epoch_steps_.steps()));
     update.learning_rates = static_cast<float*>(learning_rates_.get());
     update.counters = counters();
     update.latch = setup_.on_nan != OnNan::skip;
@@ -149,22 +149,22 @@ Augment TrainingPrograms::augment_for(const Stage& stage) const {
 }
 
 Program TrainingPrograms::part_of(const Runnable& r, const Stage& stage, size_t index) {
-    const ProgramPlan& plan = r.plans[index];
+    const PreparedProgram& prepared = r.prepared[index];
     const size_t lane = index % size_t(lanes());
     Backend& backend = exact_ ? backend_.lane(int(lane)) : backend_;
     ProgramContext context{*stage.graph, backend,        state_,     arenas_[lane],
                            setup_.seed,  setup_.sync_bn, counters(), index == 0 ? &requests_ : nullptr};
     std::optional<LogicalRank> logical;
     if (exact_) context.logical = &logical.emplace(exact_->part(int(index)));
-    return lower(context, plan, buckets_, [&](Program& p) {
-        Gather batch = train_.batches(setup_.preprocessing, counters(), plan.spec.first, supply_.get());
-        batch.staged_first = plan.spec.first - r.plans.front().spec.first;
+    return lower(context, prepared, buckets_, [&](Program& p) {
+        Gather batch = train_.batches(setup_.preprocessing, counters(), prepared.spec.first, supply_.get());
+        batch.staged_first = prepared.spec.first - r.prepared.front().spec.first;
         batch.begins_step = index == 0;
         batch.order = static_cast<int32_t*>(order_.get());
         batch.x = p.input;
         batch.y = p.labels;
         batch.mixed = p.mixed;
-        batch.global_batch = plan.spec.global_batch;
+        batch.global_batch = prepared.spec.global_batch;
         batch.augment = augment_for(stage);
         batch.seed = setup_.seed;
         backend.gather(batch, p.tape);
@@ -172,7 +172,7 @@ Program TrainingPrograms::part_of(const Runnable& r, const Stage& stage, size_t 
 }
 
 void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& update) {
-    for (size_t i = 0; i < r.plans.size(); ++i) r.parts.push_back(part_of(r, stage, i));
+    for (size_t i = 0; i < r.prepared.size(); ++i) r.parts.push_back(part_of(r, stage, i));
     if (exact_) {
         std::vector<Tape> tapes;
         for (const Program& part : r.parts) tapes.push_back(part.tape);
@@ -196,7 +196,7 @@ void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& upda
                      .ring = records_->data(),
                      .ring_size = records_->size(),
                      .counters = counters(),
-                     .batch = dealing_.samples_of(r.samples, comm_.rank()).count,
+                     .batch = batch_split_.samples_of(r.samples, comm_.rank()).count,
                      .global_batch = r.samples,
                      .own_count = state_.replicas()},
                     r.ending);
@@ -234,7 +234,7 @@ void TrainingPrograms::initialise(const ParamValues& given) {
 void TrainingPrograms::upload_rates(double factor) {
     std::vector<float> rates(static_cast<size_t>(total_steps_));
     for (int64_t s = 0; s < total_steps_; ++s)
-        rates[size_t(s)] = float(factor * learning_rate(setup_.schedule, s, epoch_plan_.steps(), total_steps_));
+        rates[s] = float(factor * learning_rate(setup_.schedule, s, epoch_steps_.steps(), total_steps_));
     backend_.upload(learning_rates_.get(), rates.data(), rates.size() * sizeof(float));
     if (setup_.look_ahead <= 0) return;
     const std::vector<float> decays = look_ahead_decays(setup_.look_ahead, setup_.look_ahead_decay, total_steps_);
@@ -247,23 +247,23 @@ const TrainingPrograms::Stage& TrainingPrograms::stage_of(int64_t step) const {
 
 const TrainingPrograms::Runnable& TrainingPrograms::program_of(int64_t step) const {
     const Stage& stage = stage_of(step);
-    return step % epoch_plan_.steps() < epoch_plan_.full_steps ? stage.programs.front() : stage.programs.back();
+    return step % epoch_steps_.steps() < epoch_steps_.full_steps ? stage.programs.front() : stage.programs.back();
 }
 
 Lines TrainingPrograms::lines_shown(int64_t epoch, int32_t sample, int height, int width) const {
-    const Stage& stage = stage_of(epoch * epoch_plan_.steps());
+    const Stage& stage = stage_of(epoch * epoch_steps_.steps());
     const Value& seen = stage.graph->values[stage.graph->input];
     return convoy::lines_shown(augment_for(stage), height, width, seen.h, seen.w, setup_.seed, uint32_t(epoch),
                                uint32_t(sample));
 }
 
 void TrainingPrograms::begin(int64_t step) {
-    const int64_t epoch = step / epoch_plan_.steps();
+    const int64_t epoch = step / epoch_steps_.steps();
     if (!supply_) {
         const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
         backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
     }
-    const Counters counters{step, epoch, step % epoch_plan_.steps() * setup_.global_batch};
+    const Counters counters{step, epoch, step % epoch_steps_.steps() * setup_.global_batch};
     backend_.upload(counters_.get(), &counters, sizeof counters);
 }
 
@@ -273,7 +273,7 @@ void TrainingPrograms::supply_batch(int64_t step) {
     supply_->next();
 }
 
-void TrainingPrograms::run(const Runnable& program, int64_t step, HeldState& held) {
+void TrainingPrograms::run(const Runnable& program, int64_t step, StateSnapshot& snapshot) {
     supply_batch(step);
     program.gradients();
     if (exact_ && exact_->redo()) {  // a gradient overflowed; the exponents are now those that the step reported
@@ -282,7 +282,7 @@ void TrainingPrograms::run(const Runnable& program, int64_t step, HeldState& hel
         require(!exact_->redo(), "a step that is done again has the same gradients");
     }
     if (!program.update) return;
-    const auto writing = held.begin_change();  // until then another thread may read the weights
+    const auto writing = snapshot.begin_change();  // until then another thread may read the weights
     program.update();
 }
 

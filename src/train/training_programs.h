@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "train/held_state.h"
 #include "train/logical_ranks.h"
 #include "train/record_ring.h"
 #include "train/setup.h"
+#include "train/state_snapshot.h"
 
 namespace convoy {
 
@@ -22,11 +22,11 @@ class TrainingPrograms {
 public:
     /// An optimizer step of one batch size: a tape that runs as a whole, or op by op.
     struct Runnable {
-        int64_t samples;                   ///< samples of all ranks
-        std::vector<ProgramPlan> plans{};  ///< one for this rank, or one for each of its logical ranks
-        Tape tape{};                       ///< without `ending`
-        std::vector<Program> parts{};      ///< [plans] the programs in `tape`
-        Tape ending{};                     ///< optimizer and record
+        int64_t samples;                          ///< samples of all ranks
+        std::vector<PreparedProgram> prepared{};  ///< one for this rank, or one for each of its logical ranks
+        Tape tape{};                              ///< without `ending`
+        std::vector<Program> parts{};             ///< [prepared] the programs in `tape`
+        Tape ending{};                            ///< optimizer and record
         // run() calls these:
         std::function<void()> gradients{};
         std::function<void()> update{};  ///< null: gradients() updates the weights too
@@ -37,25 +37,25 @@ public:
     TrainingPrograms(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
                      const Requests&, std::vector<EarlierGraph> earlier);
 
-    int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
+    int64_t steps_per_epoch() const { return epoch_steps_.steps(); }
     int64_t total_steps() const { return total_steps_; }
-    int64_t tail() const { return epoch_plan_.tail; }
+    int64_t tail() const { return epoch_steps_.tail; }
     const std::vector<EarlierGraph>& earlier() const { return earlier_; }
     const std::vector<Bucket>& buckets() const { return buckets_; }
     const State& state() const { return state_; }
-    const Dealing& dealing() const { return dealing_; }
+    const BatchSplit& batch_split() const { return batch_split_; }
 
-    /// Collective. Selects how the programs run, and plans their memory. Call it first.
-    void plan();
+    /// Collective. Selects how the programs run, and lays out their memory. Call it first.
+    void prepare();
     /// Returns the number of lanes: logical ranks that this rank computes at the same time, each
     /// with a separate arena.
     int lanes() const { return exact_ ? exact_->lanes() : 1; }
-    /// Returns the bytes of all lanes' arenas; call after plan().
+    /// Returns the bytes of all lanes' arenas; call after prepare().
     size_t arena_bytes() const { return arena_bytes_ * size_t(lanes()); }
-    /// Returns the program that plans and profiles describe: a full batch of the last stage.
+    /// Returns the program that tables and profiles describe: a full batch of the last stage.
     const Runnable& measured() const { return stages_.back().programs.front(); }
-    /// Returns how the ops of a full batch run; call after plan().
-    const Ways& ways() const { return *measured().plans.front().ways; }
+    /// Returns how the ops of a full batch run; call after prepare().
+    const Algorithms& algorithms() const { return *measured().prepared.front().algorithms; }
     /// Allocates activations and builds the tapes. Throws Exit::out_of_memory.
     void build();
 
@@ -70,9 +70,9 @@ public:
     void begin(int64_t step);
     /// Collective. Provides the batch of `step`, which run() does itself.
     void supply_batch(int64_t step);
-    /// Collective. Runs a step with the batch of `step`. Locks `held` while it writes weights, but
-    /// not if the device runs the step as a whole.
-    void run(const Runnable&, int64_t step, HeldState& held);
+    /// Collective. Runs a step with the batch of `step`. Locks `snapshot` while it writes weights,
+    /// but not if the device runs the step as a whole.
+    void run(const Runnable&, int64_t step, StateSnapshot& snapshot);
     RecordRing& records() { return *records_; }
     LogicalRanks* exact() { return exact_.get(); }       ///< null: gradients are summed as floats
     Evaluator* evaluator() { return evaluator_.get(); }  ///< null without a test set
@@ -87,8 +87,8 @@ private:
     };
 
     Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device
-    void plan_stages();
-    Runnable plan(const Stage&, int64_t samples);
+    void prepare_stages();
+    Runnable prepare(const Stage&, int64_t samples);
     void build(Runnable&, const Stage&, const Update&);
     Program part_of(const Runnable&, const Stage&, size_t index);
     Augment augment_for(const Stage&) const;
@@ -102,8 +102,8 @@ private:
     const DataSet* const test_;
     const TrainSetup& setup_;
     const Requests& requests_;
-    const Dealing dealing_;
-    const EpochPlan epoch_plan_;
+    const BatchSplit batch_split_;
+    const EpochSteps epoch_steps_;
     const int64_t total_steps_;
     State state_;
     std::vector<Bucket> buckets_;

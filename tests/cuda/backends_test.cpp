@@ -49,9 +49,9 @@ TEST_F(CudaBackends, AStepIsCapturedAnewAfterTheWorkspaceGrew) {
     const Workspace::Part part = workspace.part(0, bytes);
     const Tape tape = {
         {{.name = "fill"},
-         Lane::compute,
+         Resource::compute,
          [&] { check(cudaMemsetAsync(workspace.at(part), 7, bytes, stream.get()), "filling"); }},
-        {{.name = "copy"}, Lane::compute, [&] {
+        {{.name = "copy"}, Resource::compute, [&] {
              check(cudaMemcpyAsync(out.get(), workspace.at(part), bytes, cudaMemcpyDeviceToDevice, stream.get()),
                    "copying");
          }}};

@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "backend/cuda_queries.h"
-#include "backend/gpu/ways.h"
+#include "backend/gpu/algorithms.h"
 #include "tests/cuda/graphs.h"
 #include "tests/support/cluster.h"
 #include "tests/support/step_runner.h"
@@ -37,8 +37,8 @@ Trained train(const Graph& graph, int batch, BackendOptions options, int steps =
     Trained t;
     for (int step = 0; step < steps; ++step) t.losses.push_back(runner.step().loss);
     t.weights = runner.weights(), t.running = runner.running(), t.gradients = runner.gradients();
-    for (const Way& way : static_cast<const GpuWays&>(runner.ways()).ways) {
-        const ProductWay& p = way.product;
+    for (const OpAlgorithm& algorithm : static_cast<const GpuAlgorithms&>(runner.algorithms()).per_op) {
+        const GemmAlgorithm& p = algorithm.gemm;
         t.pairs += p.side_by_side;
         t.with_norms += p.side_by_side && p.weight_gradient->normalise && p.data_gradient->statistics;
     }

@@ -29,11 +29,11 @@ protected:
 
 int conversions(const StepRunner& runner) {
     return int(std::count_if(runner.tape().begin(), runner.tape().end(),
-                             [](const StepId& id) { return id.phase == StepPhase::conversion; }));
+                             [](const LaunchId& id) { return id.phase == LaunchPhase::conversion; }));
 }
 
 // airbench94 has seven convolutions, the first one frozen, and a linear layer.
-TEST_F(CudaConversion, IsOneStepPerBucket) {
+TEST_F(CudaConversion, IsOneLaunchPerBucket) {
     const auto gpu = backend_in(Precision::bf16);
     const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::bf16);
     int weights = 0;
@@ -66,7 +66,7 @@ TEST_F(CudaConversion, GivesTheSameBitsForBucketsOfAnySize) {
     }
 }
 
-// The search for the first NaN reads a gradient after the step that writes it. Otherwise it would
+// The search for the first NaN reads a gradient after the launch that writes it. Otherwise it would
 // find the NaN of the step before, and name the wrong layer.
 TEST_F(CudaConversion, AGradientIsProbedAfterIt) {
     const auto gpu = backend_in(Precision::bf16);
@@ -79,17 +79,17 @@ TEST_F(CudaConversion, AGradientIsProbedAfterIt) {
             EXPECT_GE(p.after, last) << p.name << ": probes are in the order of the tape";
             last = p.after;
             const bool is_weight = std::any_of(g.params.begin(), g.params.end(), [&](const Param& w) {
-                return w.is_weight && runner.state().gradients()[size_t(&w - g.params.data())].data == p.output.data;
+                return w.is_weight && runner.state().gradients()[&w - g.params.data()].data == p.output.data;
             });
             if (!is_weight) continue;
             ++probed;
-            // The last step before the probe that belongs to no other op converts its bucket.
+            // The last launch before the probe that belongs to no other op converts its bucket.
             const auto upto = runner.tape().begin() + int64_t(p.after);
             const auto written = std::find_if(std::make_reverse_iterator(upto), runner.tape().rend(),
-                                              [](const StepId& id) { return id.phase == StepPhase::conversion; });
+                                              [](const LaunchId& id) { return id.phase == LaunchPhase::conversion; });
             const auto computed =
-                std::find_if(std::make_reverse_iterator(upto), runner.tape().rend(), [&](const StepId& id) {
-                    return id.phase == StepPhase::weight_gradient &&
+                std::find_if(std::make_reverse_iterator(upto), runner.tape().rend(), [&](const LaunchId& id) {
+                    return id.phase == LaunchPhase::weight_gradient &&
                            p.name.starts_with(id.name.substr(id.name.rfind(' ') + 1));
                 });
             ASSERT_NE(computed, runner.tape().rend()) << p.name;

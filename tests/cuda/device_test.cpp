@@ -109,10 +109,10 @@ INSTANTIATE_TEST_SUITE_P(All, CudaDeviceSteps,
 
 // Gaps between parameters hold only zeros, in weights and gradients: padded channels are inert.
 TEST_F(CudaDevice, PaddingStaysZero) {
-    for (const auto& [p, way] : {std::pair{Precision::tf32, NormBy::measured},
-                                 {Precision::bf16, NormBy::plans},
-                                 {Precision::f16, NormBy::convolutions}}) {
-        const std::unique_ptr<Backend> gpu = backend(p, true, way);
+    for (const auto& [p, algorithm] : {std::pair{Precision::tf32, NormBy::measured},
+                                       {Precision::bf16, NormBy::plans},
+                                       {Precision::f16, NormBy::convolutions}}) {
+        const std::unique_ptr<Backend> gpu = backend(p, true, algorithm);
         const Graph g = model(cases[3], p);
         StepRunner run(*gpu, g, 2);
         for (int step = 0; step < 2; ++step) run.step();
@@ -141,7 +141,7 @@ TEST_F(CudaDevice, ANaNLeavesTheWeightsAlone) {
         EXPECT_FALSE(run.step().skipped);
         const ParamId last = std::get<Linear>(g.ops[g.ops.size() - 2]).bias;
         const float bad = std::numeric_limits<float>::quiet_NaN();
-        gpu->upload(run.state().params()[size_t(last)].data, &bad, sizeof bad);
+        gpu->upload(run.state().params()[last].data, &bad, sizeof bad);
         const Floats before = run.weights();
         for (int step = 0; step < 3; ++step) {  // eager, captured, replayed
             const StepRecord r = run.step();
@@ -159,7 +159,7 @@ TEST_F(CudaDevice, LossScaleFallsUntilGradientsFit) {
     const std::unique_ptr<Backend> gpu = backend(Precision::f16);
     const Graph g = model(cases[0], Precision::f16);
     StepRunner run(*gpu, g, 13);
-    const Tensor last = run.state().params()[size_t(std::get<Linear>(g.ops[g.ops.size() - 2]).weight)];
+    const Tensor last = run.state().params()[std::get<Linear>(g.ops[g.ops.size() - 2]).weight];
     Floats large = download<float>(*gpu, last.data, last.count());
     // logits stay small, but 65536 times their gradient does not fit in 16 bits
     for (float& w : large) w *= 64;
@@ -174,11 +174,11 @@ TEST_F(CudaDevice, LossScaleFallsUntilGradientsFit) {
 // In ResNet-18's blocks the first of two convolutions ends in a batch norm and ReLU that only the
 // second reads. (golden_test.cpp checks the numbers of every implementation of batch norm.)
 TEST_F(CudaDevice, ConvolutionsInF16NormaliseWhatTheyRead) {
-    for (const auto& [p, way, unwritten] : {std::tuple{Precision::f16, NormBy::convolutions, 8},
-                                            {Precision::f16, NormBy::plans, 0},
-                                            {Precision::f16, NormBy::kernels, 0},
-                                            {Precision::bf16, NormBy::convolutions, 0}}) {
-        const std::unique_ptr<Backend> gpu = backend(p, true, way);
+    for (const auto& [p, algorithm, unwritten] : {std::tuple{Precision::f16, NormBy::convolutions, 8},
+                                                  {Precision::f16, NormBy::plans, 0},
+                                                  {Precision::f16, NormBy::kernels, 0},
+                                                  {Precision::bf16, NormBy::convolutions, 0}}) {
+        const std::unique_ptr<Backend> gpu = backend(p, true, algorithm);
         EXPECT_EQ(StepRunner(*gpu, model(cases[1], p), 2).unwritten(), unwritten) << name_of(p);
     }
 }
@@ -193,8 +193,8 @@ TEST_F(CudaDevice, NcclOfOneRankSumsInAndOutOfAGraph) {
         const Buffer data = upload(*gpu, values);
         auto* floats = static_cast<float*>(data.get());
         const Tape tape = {
-            {{.name = "sum"}, Lane::communication, [&] { sums->start(floats, values.size(), stats_elements); }},
-            {{.name = "wait"}, Lane::compute, [&] { sums->wait(); }}};
+            {{.name = "sum"}, Resource::communication, [&] { sums->start(floats, values.size(), stats_elements); }},
+            {{.name = "wait"}, Resource::compute, [&] { sums->wait(); }}};
         CapturedTape program(tape, compute.get(), sums->capturable());
         for (int run = 0; run < 4; ++run) {  // eager, captured, replayed twice
             program.run(0);

@@ -12,7 +12,7 @@ Versions cuda_versions() { return cuda::versions(); }
 
 std::vector<CudaLibrary> cuda_libraries() { return {}; }
 
-std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
+std::string plan_table(const Graph& graph, const StepSpec& step, const std::string& chip) {
     return cuda::plan_table(graph, step, chip);
 }
 

@@ -3,7 +3,7 @@
 
 #include "backend/cuda/device.h"
 #include "backend/cuda_queries.h"
-#include "backend/gpu/planning_backend.h"
+#include "backend/gpu/dry_run_backend.h"
 #include "supply/data_set.h"
 #include "tests/support/cluster.h"
 #include "tests/support/test_comm.h"
@@ -13,7 +13,7 @@ namespace {
 
 /// Returns the placement of `bytes` bytes on a GPU of 10 GiB; the host is not checked.
 Placed placed(Placement wanted, size_t bytes) {
-    const PlanningBackend gpu("a GPU", size_t(10) << 30, "the memory of a GPU", {}, 1);
+    const DryRunBackend gpu("a GPU", size_t(10) << 30, "the memory of a GPU", {}, 1);
     return place(test_comm(), gpu, {.placement = wanted, .here = false}, {bytes});
 }
 

@@ -61,7 +61,7 @@ protected:
             plans.build(specs);
             outcome.built = plans.built();
             outcome.seconds = seconds_since(start);
-            for (const auto& [key, choice] : plans.choices()) outcome.engines[key] = choice.engine;
+            for (const auto& [key, plan] : plans.tuning()) outcome.engines[key] = plan.engine;
             outcome.notes = plans.notes();
             plans.save();
         }
@@ -98,7 +98,7 @@ TEST_F(CudaPlanThreads, PatienceCountsWhatThreadsTook) {
     EXPECT_LT(plans.time(fused[0]), untimed);
     ::setenv("EMULATED_BUILD_SECONDS", "1.1", 1);
     plans.expect({needed[1], fused[1], fused[2], fused[3]});
-    for (int i = 1; i < 4; ++i) EXPECT_EQ(plans.time(fused[size_t(i)]), missing);
+    for (int i = 1; i < 4; ++i) EXPECT_EQ(plans.time(fused[i]), missing);
     EXPECT_LT(plans.time(needed[1]), untimed);
     EXPECT_EQ(plans.built(), 2 * 2 + 3 * 1 + 2);
 }
@@ -111,7 +111,7 @@ TEST_F(CudaPlanThreads, OtherRanksHearOfAThreadThatWaits) {
 }
 
 // The watchdog sees the activity of the thread that decides, because that thread does not build.
-TEST_F(CudaPlanThreads, ABackendDecidesWhileOtherThreadsBuild) {
+TEST_F(CudaPlanThreads, ABackendSelectsWhileOtherThreadsBuild) {
     ::setenv("EMULATED_BUILD_SECONDS", "0.6", 1);
     const TempDir dir;
     ::setenv("XDG_CACHE_HOME", dir.path().c_str(), 1);
@@ -128,7 +128,7 @@ TEST_F(CudaPlanThreads, ABackendDecidesWhileOtherThreadsBuild) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
             }
         });
-        gpu->decide({g, 4, true, flow});
+        gpu->select({g, 4, true, flow});
     }
     EXPECT_GT(longest, 0);
     EXPECT_LT(longest, 0.5);
@@ -203,7 +203,7 @@ TEST_F(CudaPlanThreads, AnEngineThatRunsNowhereIsNoReasonForHandles) {
     Plans plans(cudnn, stream.get(), {.path = "", .seconds = 0, .threads = 2});
     plans.build(specs(3));
     EXPECT_EQ(plans.notes(), std::set<std::string>());
-    EXPECT_EQ(plans.choices().begin()->second.engine, "loops");
+    EXPECT_EQ(plans.tuning().begin()->second.engine, "loops");
 }
 
 TEST_F(CudaPlanThreads, ATrainingSaysWhichPlansNeedHandles) {

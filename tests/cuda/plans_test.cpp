@@ -56,16 +56,16 @@ TEST(CudaPlans, KeysTellSpecsApart) {
 }
 
 TEST(CudaPlans, CacheSurvivesTheFile) {
-    const PlanChoices choices = {
+    const TunedPlans tuned = {
         {"conv bf16 n8 a->b", {"eng62_k2=1", 12.5f}}, {"norm f16 n4", {"", 0}}, {"addition conv", {"kernel", 3}}};
-    const PlanChoices again = parse_choices(text_of(choices));
-    ASSERT_EQ(again.size(), choices.size());
-    for (const auto& [key, c] : choices) {
+    const TunedPlans again = parse_tuned_plans(text_of(tuned));
+    ASSERT_EQ(again.size(), tuned.size());
+    for (const auto& [key, c] : tuned) {
         EXPECT_EQ(again.at(key).engine, c.engine) << key;
         EXPECT_EQ(again.at(key).microseconds, c.microseconds) << key;
     }
-    EXPECT_TRUE(parse_choices("half a li").empty());
-    EXPECT_TRUE(parse_choices("conv = what").empty());
+    EXPECT_TRUE(parse_tuned_plans("half a li").empty());
+    EXPECT_TRUE(parse_tuned_plans("conv = what").empty());
 }
 
 // A cache of 50 MiB keeps nothing of operands that take twice as much from turn to turn.
@@ -114,8 +114,7 @@ TEST(CudaPlans, AResidualThatIsPaddedFurtherIsLeftToTheKernels) {
         for (const Precision p : {Precision::bf16, Precision::f16}) {
             const Graph g = cuda_graph(name, 32, 3, 10, p);
             const auto tensor = [&](ValueId v) {
-                return Tensor{nullptr, g.values[size_t(v)].batched(4), g.values[size_t(v)].dtype,
-                              g.values[size_t(v)].padding};
+                return Tensor{nullptr, g.values[v].batched(4), g.values[v].dtype, g.values[v].padding};
             };
             int further = 0;
             for (const Op& op : g.ops) {
@@ -296,7 +295,7 @@ TEST(CudaPlansOf, TheTableIsOfTheRanksAndTheWayThatAreNamed) {
     };
     // The first convolution has no data gradient. The layer's are 8 blocks each.
     const std::string pairs = " multiprocessors have room for both: in 1 of 1 layers: fc\n";
-    const PlannedStep in_turn{.batch = 2, .precision = Precision::bf16, .one_stream = true};
+    const StepSpec in_turn{.batch = 2, .precision = Precision::bf16, .one_stream = true};
     const std::string alone = table(1, NormBy::plans), both = table(2, NormBy::plans),
                       kernels = table(2, NormBy::kernels);
     EXPECT_NE(alone.find(" 132" + pairs), std::string::npos) << alone;

@@ -7,7 +7,7 @@
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/weight_copies.h"
 #include "backend/cuda/workspace.h"
-#include "backend/gpu/planning_backend.h"
+#include "backend/gpu/dry_run_backend.h"
 #include "tests/cuda/graphs.h"
 #include "tests/ops/op_harness.h"
 #include "train/program.h"
@@ -47,8 +47,8 @@ TEST(CudaProgram, EveryVectorOfAPaddedLayerFitsItsSlotInTheArena) {
     for (const Op& op : g.ops) {
         const auto* bn = std::get_if<BatchNorm>(&op);
         if (!bn) continue;
-        const int stored = g.values[size_t(bn->x)].batched(1).c, real = g.values[size_t(bn->x)].c;
-        const auto* scale = state.params()[size_t(bn->scale)].as<float>();
+        const int stored = g.values[bn->x].batched(1).c, real = g.values[bn->x].c;
+        const auto* scale = state.params()[bn->scale].as<float>();
         ASSERT_TRUE(scale >= begin && scale + stored <= end);
         for (int c = real; c < stored; ++c) EXPECT_EQ(scale[c], 0) << "a padded channel has scale 0";
         for (const Tensor& t : state.params())  // no other parameter begins within the padded vector
@@ -66,14 +66,14 @@ TEST(CudaProgram, WeightCopiesCutTheUpdateWithoutGapsOrOverlaps) {
     const auto* weights = state.weights().as<float>();
     for (const Op& op : g.ops) {
         if (const auto* conv = std::get_if<Conv>(&op)) {
-            const Tensor& w = state.params()[size_t(conv->weight)];
-            const CopyShape shape = weight_copy(w.shape, g.values[size_t(conv->x)].batched(1),
-                                                g.values[size_t(conv->y)].batched(1), DType::bf16);
+            const Tensor& w = state.params()[conv->weight];
+            const CopyShape shape =
+                weight_copy(w.shape, g.values[conv->x].batched(1), g.values[conv->y].batched(1), DType::bf16);
             EXPECT_EQ(copies.of(*cpu, w, shape), copies.of(*cpu, w, shape)) << "one copy a weight";
             expected[w.as<float>() - weights] = shape;
         } else if (const auto* linear = std::get_if<Linear>(&op)) {
-            const Tensor& w = state.params()[size_t(linear->weight)];
-            const CopyShape shape = linear_copy(w.shape.n, g.values[size_t(linear->x)], DType::bf16);
+            const Tensor& w = state.params()[linear->weight];
+            const CopyShape shape = linear_copy(w.shape.n, g.values[linear->x], DType::bf16);
             EXPECT_EQ(size_t(shape.rows) * size_t(shape.channels), w.count());
             copies.of(*cpu, w, shape);
             expected[w.as<float>() - weights] = shape;
@@ -153,10 +153,10 @@ TEST(CudaProgram, BucketsAreReducedInOrderBeforeTheWait) {
     const Graph g = cuda_graph("mnist-conv", 28, 1, 10, Precision::f32);
     const OptimizerSpec spec;
     const State state(g, *cpu, &spec);
-    const ProgramPlan plan = plan_program(g, *cpu, {2, 2, 0, true});
-    const Buffer arena = cpu->allocate(plan.memory.bytes), counters = cpu->allocate(sizeof(Counters));
+    const PreparedProgram prepared = prepare_program(g, *cpu, {2, 2, 0, true});
+    const Buffer arena = cpu->allocate(prepared.memory.bytes), counters = cpu->allocate(sizeof(Counters));
     for (const size_t target : {size_t(1), size_t(4096), size_t(1) << 30}) {
-        const std::vector<Bucket> buckets = plan_buckets(state.counts(), target);
+        const std::vector<Bucket> buckets = cut_buckets(state.counts(), target);
         size_t at = 0;
         for (const Bucket& b : buckets) {
             EXPECT_EQ(b.begin, at) << "buckets are slices of one arena";
@@ -166,28 +166,28 @@ TEST(CudaProgram, BucketsAreReducedInOrderBeforeTheWait) {
         }
         EXPECT_EQ(at, state.end_of_arena());
         const Program p = lower({g, *cpu, state, arena, 1, false, static_cast<Counters*>(counters.get()), nullptr},
-                                plan, buckets, nullptr);
+                                prepared, buckets, nullptr);
         size_t started = 0;
-        for (size_t i = 0; i < p.tape.size(); ++i) started += p.tape[i].lane == Lane::communication;
+        for (size_t i = 0; i < p.tape.size(); ++i) started += p.tape[i].resource == Resource::communication;
         EXPECT_EQ(started, buckets.size());
-        EXPECT_EQ(p.tape.back().lane, Lane::compute) << "the wait";
+        EXPECT_EQ(p.tape.back().resource, Resource::compute) << "the wait";
         if (target > state.end_of_arena()) {
-            EXPECT_EQ(p.tape[p.tape.size() - 2].lane, Lane::communication) << "one all-reduce after backward";
+            EXPECT_EQ(p.tape[p.tape.size() - 2].resource, Resource::communication) << "one all-reduce after backward";
         }
     }
 }
 
 /// Notes which gradients a program computes, finishes and passes on.
-class OrderOfGradients : public PlanningBackend {
+class OrderOfGradients : public DryRunBackend {
 public:
-    OrderOfGradients() : PlanningBackend("", size_t(1) << 40, "", {.precision = Precision::bf16}, 1) {}
-    void backward(const Op& op, const Bound&, Tape&) override {
+    OrderOfGradients() : DryRunBackend("", size_t(1) << 40, "", {.precision = Precision::bf16}, 1) {}
+    void backward(const Op& op, const OpArguments&, Tape&) override {
         unfinished_ = unfinished_ || !params_of(op).empty();
         computed_ += !params_of(op).empty();
     }
     void finish_gradients(Tape&) override { unfinished_ = false; }
     void allreduce(Tensor, size_t, Tape&) override { pass_on(); }
-    void deposit(const ExactSums&, const float*, size_t, size_t, Tape&) override { pass_on(); }
+    void accumulate_exact(const ExactSums&, const float*, size_t, size_t, Tape&) override { pass_on(); }
     void wait_allreduce(Tape&) override { pass_on(); }
     int computed() const { return computed_; }
     int passed_on() const { return passed_on_; }
@@ -208,14 +208,14 @@ TEST(CudaProgram, GradientsAreFinishedBeforeTheyArePassedOn) {
         for (const size_t target : {size_t(1), size_t(1) << 16, size_t(1) << 30}) {
             OrderOfGradients backend;
             const State state(g, backend, &spec);
-            const ProgramPlan plan = plan_program(g, backend, {2, 2, 0, true});
-            const Buffer arena = backend.allocate(plan.memory.bytes), counters = backend.allocate(sizeof(Counters));
-            const std::vector<Bucket> buckets = plan_buckets(state.counts(), target);
+            const PreparedProgram prepared = prepare_program(g, backend, {2, 2, 0, true});
+            const Buffer arena = backend.allocate(prepared.memory.bytes), counters = backend.allocate(sizeof(Counters));
+            const std::vector<Bucket> buckets = cut_buckets(state.counts(), target);
             const ExactSums sums{};
             const LogicalRank rank{state.operands(), sums, true};
             ProgramContext context{g, backend, state, arena, 1, false, static_cast<Counters*>(counters.get())};
             if (logical) context.logical = &rank;
-            lower(context, plan, buckets, nullptr);
+            lower(context, prepared, buckets, nullptr);
             EXPECT_EQ(backend.passed_on(), int(buckets.size()) + !logical) << "buckets, and the wait for all of them";
             EXPECT_GT(backend.computed(), 10);
         }

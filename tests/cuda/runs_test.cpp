@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backend/cuda/device.h"
-#include "backend/cuda/gradient_sums.h"
+#include "backend/cuda/gradient_all_reduce.h"
 #include "backend/cuda/handles.h"
 #include "backend/cuda_queries.h"
 #include "tests/ops/op_harness.h"

@@ -10,7 +10,7 @@
 #include <future>
 #include <thread>
 
-#include "backend/gpu/sums.h"
+#include "backend/gpu/all_reduces.h"
 #include "backend/nccl_log.h"
 
 namespace convoy::test {

@@ -11,8 +11,8 @@
 
 #include "backend/cuda/plans.h"
 #include "backend/cuda_queries.h"
+#include "backend/gpu/dry_run_backend.h"
 #include "backend/gpu/plan_list.h"
-#include "backend/gpu/planning_backend.h"
 #include "tests/cuda/graphs.h"
 #include "tests/support/cluster.h"
 #include "tests/support/step_runner.h"
@@ -43,22 +43,22 @@ protected:
         if (!reason.empty()) GTEST_SKIP() << reason;
     }
     /// Decides like CudaBackend, with a separate cache. `built`: the number of plans built.
-    GpuWays decided(double seconds, int* built = nullptr, int threads = 0) {
+    GpuAlgorithms selected(double seconds, int* built = nullptr, int threads = 0) {
         const Stream stream;
         const Cudnn cudnn(stream.get());
         Plans plans(cudnn, stream.get(), {.path = path_, .seconds = seconds, .threads = threads});
         const Timing timing{[&](const PlanSpec& s) { return plans.time(s); },
                             [&](const KernelSpec& s) { return plans.time(s); }};
-        const Outline outline{graph_, 4, true, flow_};
+        const ProgramShape program{graph_, 4, true, flow_};
         const auto known = [&](const std::string& key) { return plans.known_time(key); };
-        GpuWays ways;
+        GpuAlgorithms algorithms;
         do {
-            plans.expect(expected_plans(outline, {Precision::f16}, known));
-            ways = decide(outline, {Precision::f16}, timing);
-        } while (!plans.build(ways.plans()));
+            plans.expect(expected_plans(program, {Precision::f16}, known));
+            algorithms = select_algorithms(program, {Precision::f16}, timing);
+        } while (!plans.build(algorithms.plans()));
         plans.save();
         if (built) *built = plans.built();
-        return ways;
+        return algorithms;
     }
 
     TempDir dir_;
@@ -69,10 +69,10 @@ protected:
 
 TEST_F(CudaTuning, AWarmStartBuildsOnlyWhatItRuns) {
     int cold = 0;
-    const std::set<std::string> first = keys(decided(INFINITY, &cold).plans());
+    const std::set<std::string> first = keys(selected(INFINITY, &cold).plans());
     for (const int threads : {0, 3}) {
         int warm = 0;
-        EXPECT_EQ(keys(decided(INFINITY, &warm, threads).plans()), first) << "the same choices";
+        EXPECT_EQ(keys(selected(INFINITY, &warm, threads).plans()), first) << "the same choices";
         EXPECT_EQ(warm, int(first.size()));
         EXPECT_GT(cold, warm + 20) << "alternatives that lost were built to be timed";
     }
@@ -81,22 +81,22 @@ TEST_F(CudaTuning, AWarmStartBuildsOnlyWhatItRuns) {
 // The cache names an engine that this driver does not have: the engines that it replaced are timed
 // again.
 TEST_F(CudaTuning, AnEngineThatIsGoneIsChosenAnew) {
-    decided(INFINITY);
-    PlanChoices choices = parse_choices(slurp(path_));
+    selected(INFINITY);
+    TunedPlans tuned = parse_tuned_plans(slurp(path_));
     int changed = 0;
-    for (auto& [key, choice] : choices) {
+    for (auto& [key, plan] : tuned) {
         if (key.find("normalise") == std::string::npos && key.rfind("norm", 0) != 0) continue;
-        choice = {"no-such-engine", 1e-3f};
+        plan = {"no-such-engine", 1e-3f};
         ++changed;
     }
     ASSERT_GT(changed, 5);
-    std::ofstream(path_) << text_of(choices);
-    const std::set<std::string> used = keys(decided(INFINITY).plans());
+    std::ofstream(path_) << text_of(tuned);
+    const std::set<std::string> used = keys(selected(INFINITY).plans());
     int anew = 0;
-    for (const auto& [key, choice] : parse_choices(slurp(path_))) {
-        const bool gone = choice.engine == "no-such-engine";
+    for (const auto& [key, plan] : parse_tuned_plans(slurp(path_))) {
+        const bool gone = plan.engine == "no-such-engine";
         EXPECT_FALSE(gone && used.contains(key)) << key;
-        anew += !gone && choices.contains(key) && choices[key].engine == "no-such-engine";
+        anew += !gone && tuned.contains(key) && tuned[key].engine == "no-such-engine";
     }
     EXPECT_GT(anew, 0) << "no plan that was gone was asked for";
 }
@@ -116,15 +116,15 @@ TEST_F(CudaTuning, WhatAnotherRankDidNotFindIsNotRemembered) {
 
 TEST_F(CudaTuning, WithoutTimeTheFirstPlansServeAndNothingIsRemembered) {
     int built = 0;
-    const GpuWays ways = decided(0, &built);
-    for (const Way& way : ways.ways) {
-        EXPECT_EQ(way.norm.forward_by, NormWay::kernels);
-        EXPECT_EQ(way.norm.gradient_by, NormWay::kernels);
-        if (way.product.data_gradient) {
-            EXPECT_FALSE(way.product.data_gradient->add) << "an addition follows";
+    const GpuAlgorithms algorithms = selected(0, &built);
+    for (const OpAlgorithm& algorithm : algorithms.per_op) {
+        EXPECT_EQ(algorithm.norm.forward_by, NormAlgorithm::kernels);
+        EXPECT_EQ(algorithm.norm.gradient_by, NormAlgorithm::kernels);
+        if (algorithm.gemm.data_gradient) {
+            EXPECT_FALSE(algorithm.gemm.data_gradient->add) << "an addition follows";
         }
     }
-    EXPECT_LE(built, 2 * int(ways.plans().size())) << "on the emulated device the first cannot run";
+    EXPECT_LE(built, 2 * int(algorithms.plans().size())) << "on the emulated device the first cannot run";
     EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
@@ -156,8 +156,8 @@ TEST_F(CudaTuning, TrainingRunsPlansOfTheTable) {
                 const GradientFlow flow = gradient_flow(g);
                 std::set<std::string> table;
                 for (const NamedPlan& plan : plans_of(g, 2, {p, by})) table.insert(plan.spec.key());
-                const auto ways = backend_with(p, by)->decide({g, 2, true, flow});
-                for (const PlanSpec& s : dynamic_cast<const GpuWays&>(*ways).plans())
+                const auto algorithms = backend_with(p, by)->select({g, 2, true, flow});
+                for (const PlanSpec& s : dynamic_cast<const GpuAlgorithms&>(*algorithms).plans())
                     EXPECT_TRUE(table.contains(s.key())) << s.key();
             }
 }
@@ -169,14 +169,14 @@ TEST_F(CudaTuning, ProbesOfAFusedPoolComeAfterTheStepThatWritesIt) {
     const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::f16);
     const OptimizerSpec spec;
     const State state(g, *gpu, &spec);
-    const ProgramPlan plan = plan_program(g, *gpu, {2, 2, 0, true});
-    const Buffer arena = gpu->allocate(plan.memory.bytes), counters = gpu->allocate(sizeof(Counters));
-    const Program p = lower({g, *gpu, state, arena, 1, false, static_cast<Counters*>(counters.get()), nullptr}, plan,
-                            plan_buckets(state.counts(), size_t(1) << 20), nullptr);
+    const PreparedProgram prepared = prepare_program(g, *gpu, {2, 2, 0, true});
+    const Buffer arena = gpu->allocate(prepared.memory.bytes), counters = gpu->allocate(sizeof(Counters));
+    const Program p = lower({g, *gpu, state, arena, 1, false, static_cast<Counters*>(counters.get()), nullptr},
+                            prepared, cut_buckets(state.counts(), size_t(1) << 20), nullptr);
     int fused = 0;
     for (size_t i = 0; i < p.tape.size(); ++i) {
-        const StepId& id = p.tape[i].id;
-        if (id.fused_op < 0 || id.phase != StepPhase::forward) continue;
+        const LaunchId& id = p.tape[i].id;
+        if (id.fused_op < 0 || id.phase != LaunchPhase::forward) continue;
         ++fused;
         EXPECT_EQ(std::count_if(p.probes.begin(), p.probes.end(), [&](const Probe& q) { return q.after == i + 1; }), 2)
             << id.name;
@@ -185,30 +185,31 @@ TEST_F(CudaTuning, ProbesOfAFusedPoolComeAfterTheStepThatWritesIt) {
 }
 
 /// Returns what each op of a program keeps, and "w" if its output is in memory.
-std::string kept(const ProgramPlan& plan) {
+std::string kept(const PreparedProgram& prepared) {
     std::string text;
-    for (const OpMemory& m : plan.ways->memory) text += std::to_string(m.saved) + (m.writes_value ? "w " : " ");
+    for (const OpMemory& m : prepared.algorithms->memory)
+        text += std::to_string(m.saved) + (m.writes_value ? "w " : " ");
     return text;
 }
 
-TEST_F(CudaTuning, ADryRunPlansTheMemoryOfTrainingInTheWayThatIsNamed) {
+TEST_F(CudaTuning, ADryRunLaysOutTheMemoryOfTrainingWithTheNamedAlgorithm) {
     for (const char* model : {"resnet18", "airbench94"})
         for (const Precision p : {Precision::f32, Precision::f16}) {
             const Graph g = cuda_graph(model, 32, 3, 10, p);
             std::set<std::string> all;
             for (const NormBy by : {NormBy::kernels, NormBy::plans, NormBy::convolutions}) {
-                PlanningBackend planning("", size_t(1) << 40, "", {.precision = p, .norm_by = by}, 1);
+                DryRunBackend dry_run("", size_t(1) << 40, "", {.precision = p, .norm_by = by}, 1);
                 const std::unique_ptr<Backend> gpu = backend_with(p, by);
                 for (const bool training : {true, false}) {
-                    const ProgramPlan plan = plan_program(g, planning, {2, 2, 0, training}),
-                                      real = plan_program(g, *gpu, {2, 2, 0, training});
-                    EXPECT_EQ(plan.memory.bytes, real.memory.bytes) << model << int(by);
-                    EXPECT_EQ(kept(plan), kept(real)) << model << int(by);
-                    if (training) all.insert(kept(plan));
+                    const PreparedProgram prepared = prepare_program(g, dry_run, {2, 2, 0, training}),
+                                          real = prepare_program(g, *gpu, {2, 2, 0, training});
+                    EXPECT_EQ(prepared.memory.bytes, real.memory.bytes) << model << int(by);
+                    EXPECT_EQ(kept(prepared), kept(real)) << model << int(by);
+                    if (training) all.insert(kept(prepared));
                 }
             }
             if (p == Precision::f16 && g.model == "resnet18") {
-                EXPECT_EQ(all.size(), 3u) << "ways take the same: the case is none";
+                EXPECT_EQ(all.size(), 3u) << "algorithms take the same: the case is none";
             }
         }
 }

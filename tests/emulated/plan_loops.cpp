@@ -163,7 +163,7 @@ private:
         const size_t in = size_t(s_.x.c), out = size_t(s_.y.c);
         std::vector<Floats> parts(size_t(s_.x.n), Floats(operand_bytes(s_, Slot::dweight) / size_of(s_.type)));
         joined([&](int n, size_t from, size_t to, size_t tap) {
-            Floats& dw = parts[size_t(n)];
+            Floats& dw = parts[n];
             for (size_t i = 0; i < in; ++i)
                 for (size_t o = 0; o < out; ++o) dw[tap + i * out + o] += x[from + i] * dy[to + o];
         });

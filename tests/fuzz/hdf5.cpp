@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/hdf5.h"
-#include "tests/fuzz/choices.h"
+#include "tests/fuzz/fuzz_bytes.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -13,7 +13,7 @@ namespace {
 
 using h5::Handle;
 
-Handle a_type(Choices& c) {
+Handle a_type(FuzzBytes& c) {
     switch (c.below(12)) {
         case 0: return Handle(H5Tcopy(H5T_STD_U8LE));
         case 1: return Handle(H5Tcopy(H5T_STD_I32LE));
@@ -41,7 +41,7 @@ Handle a_type(Choices& c) {
     }
 }
 
-Handle a_space(Choices& c) {
+Handle a_space(FuzzBytes& c) {
     static constexpr std::array<hsize_t, 12> sides = {
         1, 2, 3, 4, 6, 10, 0, 1 << 20, hsize_t(1) << 31, hsize_t(1) << 32, hsize_t(1) << 62, ~hsize_t(1)};
     const size_t rank = c.below(7);
@@ -54,7 +54,7 @@ Handle a_space(Choices& c) {
 
 /// Writes zeros, or the choices' own bytes if there are few. HDF5 allocates memory for every chunk,
 /// and chunks may be small.
-template <class Write> void fill(hid_t type, hid_t space, Choices& c, Write write) {
+template <class Write> void fill(hid_t type, hid_t space, FuzzBytes& c, Write write) {
     const hssize_t count = H5Sget_simple_extent_npoints(space);
     const size_t size = H5Tget_size(type);
     if (count <= 0 || count > 4096 || H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tis_variable_str(type) > 0 ||
@@ -65,7 +65,7 @@ template <class Write> void fill(hid_t type, hid_t space, Choices& c, Write writ
     write(bytes.data());
 }
 
-void replace_attribute(hid_t file, Choices& c) {
+void replace_attribute(hid_t file, FuzzBytes& c) {
     std::vector<std::string> names;
     H5Aiterate2(
         file, H5_INDEX_NAME, H5_ITER_INC, nullptr,
@@ -86,7 +86,7 @@ void replace_attribute(hid_t file, Choices& c) {
     if (attribute.valid()) fill(type, space, c, [&](const void* bytes) { H5Awrite(attribute, type, bytes); });
 }
 
-Handle a_layout(hid_t space, Choices& c) {
+Handle a_layout(hid_t space, FuzzBytes& c) {
     Handle layout(H5Pcreate(H5P_DATASET_CREATE));
     std::vector<hsize_t> dims(size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
     if (!dims.empty()) H5Sget_simple_extent_dims(space, dims.data(), nullptr);
@@ -106,7 +106,7 @@ Handle a_layout(hid_t space, Choices& c) {
 
 /// Returns false if the file must not be changed any more: HDF5 1.10 overwrites its own memory when
 /// a link from the root to the root is deleted.
-bool replace_data_set(hid_t file, Choices& c) {
+bool replace_data_set(hid_t file, FuzzBytes& c) {
     std::vector<std::string> paths;
     H5Lvisit(
         file, H5_INDEX_NAME, H5_ITER_INC,
@@ -152,7 +152,7 @@ void make_hostile_of_kind(size_t kind, const std::string& path, std::span<const 
 }
 
 void make_hostile(const std::string& path, std::span<const uint8_t> bytes) {
-    Choices c(bytes);
+    FuzzBytes c(bytes);
     const size_t objects = c.below(8), flips = c.below(4);
     if (objects > 0) {
         Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));

@@ -5,7 +5,7 @@
 
 #include "data/fletcher32.h"
 #include "data/hdf5.h"
-#include "tests/fuzz/choices.h"
+#include "tests/fuzz/fuzz_bytes.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/support/support.h"
 
@@ -43,7 +43,7 @@ std::vector<hsize_t> dims_of(hid_t space) {
     return dims;
 }
 
-void replace_chunk(hid_t set, Choices& c) {
+void replace_chunk(hid_t set, FuzzBytes& c) {
     const Handle layout(H5Dget_create_plist(set)), type(H5Dget_type(set)), space(H5Dget_space(set));
     std::vector<hsize_t> chunk = dims_of(space), at(chunk.size(), 0);
     // HDF5 1.10 crashes when it writes a chunk of a set without rows.
@@ -63,7 +63,7 @@ void replace_chunk(hid_t set, Choices& c) {
     H5Dwrite_chunk(set, H5P_DEFAULT, skipped, at.data(), raw.size(), raw.data());
 }
 
-Handle odd_type(Choices& c) {
+Handle odd_type(FuzzBytes& c) {
     const hid_t types[] = {H5T_STD_U8LE,  H5T_STD_I32LE,  H5T_STD_I64LE,  H5T_STD_I64BE,
                            H5T_STD_U16BE, H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_IEEE_F64BE};
     Handle type(H5Tcopy(types[c.below(std::size(types))]));
@@ -83,7 +83,7 @@ Handle odd_type(Choices& c) {
     return type;
 }
 
-void replace_with_odd_set(hid_t file, const std::string& path, Choices& c) {
+void replace_with_odd_set(hid_t file, const std::string& path, FuzzBytes& c) {
     Handle set(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
     const Handle layout(H5Dget_create_plist(set)), space(H5Dget_space(set)), type = odd_type(c);
     set = Handle();
@@ -96,7 +96,7 @@ void replace_with_odd_set(hid_t file, const std::string& path, Choices& c) {
     H5Dwrite(fresh, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
 }
 
-void replace_with_odd_attribute(hid_t object, Choices& c) {
+void replace_with_odd_attribute(hid_t object, FuzzBytes& c) {
     const int count = H5Aget_num_attrs(object);
     if (count <= 0) return;
     char name[256] = "";
@@ -117,7 +117,7 @@ void replace_with_odd_attribute(hid_t object, Choices& c) {
 }  // namespace
 
 void make_chunks_hostile(const std::string& path, std::span<const uint8_t> bytes) {
-    Choices c(bytes);
+    FuzzBytes c(bytes);
     const Handle file = opened_to_edit(path);
     const std::vector<std::string> sets = paths_in(file, true);
     for (size_t edits = c.below(4) + 1; edits > 0 && !sets.empty(); --edits) {
@@ -128,7 +128,7 @@ void make_chunks_hostile(const std::string& path, std::span<const uint8_t> bytes
 
 void make_types_hostile(const std::string& path, std::span<const uint8_t> bytes) {
     if (!bytes.empty() && (bytes[0] & 1)) return move_bits_of_types(path, bytes.subspan(1));
-    Choices c(bytes.empty() ? bytes : bytes.subspan(1));
+    FuzzBytes c(bytes.empty() ? bytes : bytes.subspan(1));
     const Handle file = opened_to_edit(path);
     const std::vector<std::string> sets = paths_in(file, true);
     for (size_t edits = c.below(4) + 1; edits > 0; --edits)
@@ -141,7 +141,7 @@ void make_types_hostile(const std::string& path, std::span<const uint8_t> bytes)
 }
 
 void make_old_hostile(const std::string& path, std::span<const uint8_t> bytes) {
-    Choices c(bytes);
+    FuzzBytes c(bytes);
     {
         const Handle from = opened_to_edit(path), root(H5Gopen2(from, "/", H5P_DEFAULT)),
                      to(H5Fcreate((path + ".old").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/fuzz/choices.h"
+#include "tests/fuzz/fuzz_bytes.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/support/support.h"
 
@@ -94,7 +94,7 @@ std::vector<Part> parts_of(const std::string& file) {
     return parts;
 }
 
-uint64_t odd_number(const std::string& file, const std::vector<Part>& parts, Choices& c) {
+uint64_t odd_number(const std::string& file, const std::vector<Part>& parts, FuzzBytes& c) {
     switch (c.below(8)) {
         case 0: return 0;
         case 1: return ~uint64_t(0);
@@ -126,7 +126,7 @@ bool is_number_type(const std::string& file, size_t at) {
 }  // namespace
 
 void move_bits_of_types(const std::string& path, std::span<const uint8_t> bytes) {
-    Choices c(bytes);
+    FuzzBytes c(bytes);
     std::string file = read_file(path);
     const std::vector<Part> parts = parts_of(file);
     std::vector<size_t> types;
@@ -144,7 +144,7 @@ void move_bits_of_types(const std::string& path, std::span<const uint8_t> bytes)
 }
 
 void make_structure_hostile(const std::string& path, std::span<const uint8_t> bytes) {
-    Choices c(bytes);
+    FuzzBytes c(bytes);
     std::string file = read_file(path);
     const std::vector<Part> parts = parts_of(file);
     require(parts.size() > 3, "a file of format V110 has a superblock, a root group and more");

@@ -54,7 +54,7 @@ TEST_P(ExportGolden, EachTypeHasPyTorchsLogits) {
     if (run("${PYTHON:-/usr/bin/python3} -c 'import numpy'").code != 0) GTEST_SKIP() << "no NumPy here";
     const TempDir dir;
     const Graph graph = graph_of(GetParam());
-    const Value& image = graph.values[size_t(graph.input)];
+    const Value& image = graph.values[graph.input];
     const Floats input = stream("input", 2 * image.batched(1).count());
     write_file(dir.path("input"), {reinterpret_cast<const char*>(input.data()), input.size() * sizeof(float)});
     write_file(dir.path("compare.py"), R"(

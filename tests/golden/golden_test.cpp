@@ -72,7 +72,7 @@ protected:
     }
     void set_batch(ModelRunner& run, const Graph& g) const {
         const int batch = file_.integer("batch");
-        const Value& input = g.values[size_t(g.input)];
+        const Value& input = g.values[g.input];
         run.set_batch(stream("input", size_t(batch) * size_t(input.h) * size_t(input.w) * size_t(input.c)), labels(g));
     }
 
@@ -300,17 +300,17 @@ std::vector<Case> in_low_precision() {
                     all.push_back({device, name, Precision::bf16, NormBy::measured, by});
             if (device == "cpu") continue;
             for (const Precision p : {Precision::bf16, Precision::f16})
-                for (const NormBy way : {NormBy::measured, NormBy::kernels, NormBy::plans, NormBy::convolutions})
-                    all.push_back({device, name, p, way});
+                for (const NormBy algorithm : {NormBy::measured, NormBy::kernels, NormBy::plans, NormBy::convolutions})
+                    all.push_back({device, name, p, algorithm});
             all.push_back({device, name, Precision::tf32});
         }
     return all;
 }
 std::string name_of_low_test(const testing::TestParamInfo<Case>& test) {
-    constexpr const char* ways[] = {"", "_norms_by_convolutions", "_norms_by_plans", "_norms_by_kernels"};
-    constexpr const char* conv_ways[] = {"", "", "_direct", "_winograd", "_winograd_large"};
-    return name_of_test(test) + "_" + name_of(test.param.precision) + ways[int(test.param.norm_by)] +
-           conv_ways[int(test.param.conv_by)];
+    constexpr const char* algorithms[] = {"", "_norms_by_convolutions", "_norms_by_plans", "_norms_by_kernels"};
+    constexpr const char* conv_algorithms[] = {"", "", "_direct", "_winograd", "_winograd_large"};
+    return name_of_test(test) + "_" + name_of(test.param.precision) + algorithms[int(test.param.norm_by)] +
+           conv_algorithms[int(test.param.conv_by)];
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenLowValues);
 INSTANTIATE_TEST_SUITE_P(All, GoldenLowValues, testing::ValuesIn(in_low_precision()), name_of_low_test);

@@ -14,7 +14,7 @@ const std::string path = "tests/golden/resampling.h5";
 std::vector<uint8_t> image(int64_t height, int64_t width) {
     std::vector<uint8_t> pixels(size_t(height * width * 3));
     for (int64_t i = 0; i < int64_t(pixels.size()); ++i)
-        pixels[size_t(i)] = uint8_t((i * i * 40503 + i * 30011 + 12345) / 64 % 256);
+        pixels[i] = uint8_t((i * i * 40503 + i * 30011 + 12345) / 64 % 256);
     return pixels;
 }
 

@@ -22,14 +22,14 @@ struct Arena {
 
     size_t count() const { return ends.back(); }
     ExactSums where() { return {sums, tops.data(), seen.data(), &redo, ends, bits, 1}; }
-    void deposit(const Floats& g, size_t begin, size_t end) {
+    void accumulate_exact(const Floats& g, size_t begin, size_t end) {
         const std::vector<ExactPiece> pieces = where().pieces(begin, end, 300);
-        kernels::deposit(where(), g.data(), pieces.data(), int(pieces.size()), nullptr);
+        kernels::accumulate_exact(where(), g.data(), pieces.data(), int(pieces.size()), nullptr);
     }
-    Floats withdraw() {
+    Floats finalize_exact() {
         const std::vector<ExactPiece> pieces = where().pieces(0, count(), 256);
         Floats g(count(), 99);
-        kernels::withdraw(where(), pieces.data(), int(pieces.size()), g.data(), nullptr);
+        kernels::finalize_exact(where(), pieces.data(), int(pieces.size()), g.data(), nullptr);
         return g;
     }
 };
@@ -50,8 +50,8 @@ TEST(KernelExactSums, AddWholeNumbersWithoutAnyError) {
     in_every_order([&] {
         Arena arena;
         for (const Floats& g : {a, b}) {
-            arena.deposit(g, 16, arena.count());
-            arena.deposit(g, 0, 16);
+            arena.accumulate_exact(g, 16, arena.count());
+            arena.accumulate_exact(g, 0, 16);
         }
         const double scale = std::ldexp(1.0, bits + 20);
         EXPECT_EQ(double(arena.sums[100]), (double(a[100]) + double(b[100])) * scale);
@@ -60,7 +60,7 @@ TEST(KernelExactSums, AddWholeNumbersWithoutAnyError) {
         EXPECT_EQ(arena.seen[1], std::ilogb(largest) + 1);
         EXPECT_EQ(arena.seen[2], exponent::of_zero);
         const std::vector<int32_t> seen = arena.seen;
-        const Floats sums = arena.withdraw();
+        const Floats sums = arena.finalize_exact();
         for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], a[i] + b[i]) << i;
         EXPECT_EQ(arena.redo, 0);
         EXPECT_EQ(arena.tops, (std::vector<int32_t>{seen[0] + exponent::headroom, seen[1] + exponent::headroom,
@@ -78,8 +78,8 @@ TEST(KernelExactSums, AskForTheStepAgainOnlyWhereAllIsFinite) {
         Arena arena;
         Floats g = gradients(3);
         g[5] = value;
-        arena.deposit(g, 0, arena.count());
-        const Floats sums = arena.withdraw();
+        arena.accumulate_exact(g, 0, arena.count());
+        const Floats sums = arena.finalize_exact();
         EXPECT_EQ(arena.redo, redo) << value;
         EXPECT_EQ(std::isnan(sums[0]), !std::isfinite(value)) << value;
         EXPECT_FALSE(std::isnan(sums[16])) << "of another tensor";
@@ -93,9 +93,9 @@ TEST(KernelExactSums, InfinitiesOfBothSignsAreNoNumber) {
         for (const float v : {INFINITY, -INFINITY}) {
             Floats g(arena.count());
             g[place] = v;
-            arena.deposit(g, 0, arena.count());
+            arena.accumulate_exact(g, 0, arena.count());
         }
-        const Floats sums = arena.withdraw();
+        const Floats sums = arena.finalize_exact();
         EXPECT_EQ(std::isnan(sums[0]), place < 16) << place;
         EXPECT_EQ(std::isnan(sums[16]), place >= 16) << place;
     }
@@ -105,10 +105,10 @@ TEST(KernelExactSums, RefuseWhatIsNotAligned) {
     Arena arena;
     const Floats g(arena.count() + 4);
     const std::vector<ExactPiece> pieces = {{0, 16, 0}};
-    EXPECT_THROW(kernels::deposit(arena.where(), g.data() + 1, pieces.data(), 1, nullptr), std::logic_error);
+    EXPECT_THROW(kernels::accumulate_exact(arena.where(), g.data() + 1, pieces.data(), 1, nullptr), std::logic_error);
     ExactSums moved = arena.where();
     ++moved.sums;
-    EXPECT_THROW(kernels::deposit(moved, g.data(), pieces.data(), 1, nullptr), std::logic_error);
+    EXPECT_THROW(kernels::accumulate_exact(moved, g.data(), pieces.data(), 1, nullptr), std::logic_error);
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ TEST(Fibers, RunEveryThreadOnce) {
         std::vector<int> to(6 * 30);
         launch(write_indices, dim3(3, 2), dim3(5, 3, 2), 0, nullptr, to.data());
         for (int block = 0; block < 6; ++block)
-            for (int thread = 0; thread < 30; ++thread)
-                EXPECT_EQ(to[size_t(block * 30 + thread)], 1 + block * 100 + thread);
+            for (int thread = 0; thread < 30; ++thread) EXPECT_EQ(to[block * 30 + thread], 1 + block * 100 + thread);
     }
     set_thread_order(Order::forward);
 }
@@ -80,12 +79,12 @@ TEST(Fibers, WarpsShuffleAndVote) {
         launch(warp_talk, dim3(1), dim3(64), 0, nullptr, sums.data(), broadcast.data(), votes.data(), shifted.data());
         for (int i = 0; i < 64; ++i) {
             const int warp = i / 32;
-            EXPECT_EQ(sums[size_t(i)], 31 * 16 + warp * 32 * 32 + warp * 1000);
-            EXPECT_EQ(broadcast[size_t(i)], warp * 32 + 3);
-            EXPECT_EQ(shifted[size_t(i)], i % 32 < 27 ? i + 5 : i);
+            EXPECT_EQ(sums[i], 31 * 16 + warp * 32 * 32 + warp * 1000);
+            EXPECT_EQ(broadcast[i], warp * 32 + 3);
+            EXPECT_EQ(shifted[i], i % 32 < 27 ? i + 5 : i);
             unsigned expected = 0;
             for (int lane = 0; lane < 32; ++lane) expected |= unsigned((warp * 32 + lane) % 3 == 0) << lane;
-            EXPECT_EQ(votes[size_t(i)], expected);
+            EXPECT_EQ(votes[i], expected);
         }
     }
     set_thread_order(Order::forward);

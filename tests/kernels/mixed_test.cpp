@@ -25,8 +25,8 @@ struct MixedBatch {
             order.push_back((i * 5 + 3) % samples);
         }
         for (int k = 0; k < channels; ++k) {
-            scale.push_back(1 / (255 * stddev[size_t(k)]));
-            shift.push_back(-mean[size_t(k)] / stddev[size_t(k)]);
+            scale.push_back(1 / (255 * stddev[k]));
+            shift.push_back(-mean[k] / stddev[k]);
         }
         counters.epoch = 3;
         counters.offset = samples - batch;

@@ -11,7 +11,7 @@ namespace {
 using kernels::Act;
 
 /// A gradient, and how many times it reads or writes tensors of x's size.
-struct Way {
+struct NormCase {
     const char* name;
     Act act;
     int residual_channels;  ///< 0: no residual; x has 24
@@ -22,7 +22,7 @@ struct Way {
 // Without a residual: reads dy and x twice, writes dx. With one: also reads y for ReLU's mask, and
 // writes dresidual. If dresidual is the masked dy, the first pass writes it, and the second reads
 // it instead of dy and y. GELU's first pass overwrites dy with dy times the derivative.
-const Way ways[] = {
+const NormCase norm_cases[] = {
     {"relu", Act::relu, 0, false, false, 4, 1},
     {"relu, dx added", Act::relu, 0, true, false, 5, 1},
     {"gelu", Act::gelu, 0, false, false, 4, 2},
@@ -38,20 +38,20 @@ struct Operands {
     kernels::BatchNormArgs n;
     kernels::BatchNormGradients g;
 
-    Operands(const Way& way, Layout layout, Shape shape)
-        : rank(Norm(shape, way.act, layout.type), layout),
-          residual(narrowed(shape, way.residual_channels), layout),
-          dresidual(narrowed(shape, way.residual_channels), layout) {
+    Operands(const NormCase& norm_case, Layout layout, Shape shape)
+        : rank(Norm(shape, norm_case.act, layout.type), layout),
+          residual(narrowed(shape, norm_case.residual_channels), layout),
+          dresidual(narrowed(shape, norm_case.residual_channels), layout) {
         n = rank.args();
         g = rank.gradients();
-        g.accumulate_dx = way.adds_dx;
-        g.accumulate_dresidual = way.adds_dresidual;
+        g.accumulate_dx = norm_case.adds_dx;
+        g.accumulate_dresidual = norm_case.adds_dresidual;
         rank.dx.put(rank.norm.dy);
-        if (way.residual_channels == 0) return;
-        residual.put(normals(shape.pixels() * size_t(way.residual_channels), 5));
+        if (norm_case.residual_channels == 0) return;
+        residual.put(normals(shape.pixels() * size_t(norm_case.residual_channels), 5));
         dresidual.put(residual.get());
         n.residual = residual.tensor();
-        n.residual_channels = way.residual_channels;
+        n.residual_channels = norm_case.residual_channels;
         g.dresidual = dresidual.tensor();
     }
     static Shape narrowed(Shape s, int channels) {
@@ -74,23 +74,23 @@ template <class F> std::pair<double, double> moved(const Tensor& x, F work) {
             double(traffic().written - before.written) / double(x.bytes())};
 }
 
-TEST(KernelNormBytes, AGradientMovesWhatItsWayPromises) {
+TEST(KernelNormBytes, AGradientMovesTheBytesOfItsCase) {
     const Shape shape{3, 9, 7, 24};
     for (const Layout& layout : {Layout{DType::f16, 8, 0}, {DType::f32, 8, 0}, {DType::bf16, 8, 1}})
-        for (const Way& way : ways) {
-            SCOPED_TRACE(name_of(layout) + " " + way.name);
-            Operands o(way, layout, shape);
+        for (const NormCase& norm_case : norm_cases) {
+            SCOPED_TRACE(name_of(layout) + " " + norm_case.name);
+            Operands o(norm_case, layout, shape);
             kernels::batch_norm_forward(o.n, o.rank.workspace.data(), nullptr);
             const auto [read, written] =
                 moved(o.n.x, [&] { kernels::batch_norm_backward(o.n, o.g, o.rank.workspace.data(), nullptr); });
-            EXPECT_EQ(read, way.read);
-            EXPECT_EQ(written, way.written);
+            EXPECT_EQ(read, norm_case.read);
+            EXPECT_EQ(written, norm_case.written);
         }
 }
 
 // Each summing thread also reads its channels of row 0, the pivot. With 24 channels in vectors of
 // 8, that is 85 threads per vector, in each of the 189 / 64 = 3 chunks.
-TEST(KernelNormBytes, AForwardMovesWhatItsWayPromises) {
+TEST(KernelNormBytes, AForwardMovesTheBytesOfItsCase) {
     const Layout layout{DType::f16, 8, 0};
     for (const bool residual : {false, true}) {
         Operands o({"", Act::relu, residual ? 24 : 0, false, false, 0, 0}, layout, {3, 9, 7, 24});
@@ -107,8 +107,8 @@ TEST(KernelNormBytes, AForwardMovesWhatItsWayPromises) {
 // The least work is what the kernels move if no gradient is added. GELU's kernels write a value
 // that they could recompute.
 TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
-    for (const Way& way : ways) {
-        if (way.adds_dx || way.adds_dresidual) continue;
+    for (const NormCase& norm_case : norm_cases) {
+        if (norm_case.adds_dx || norm_case.adds_dresidual) continue;
         Graph graph;
         const auto value = [&](int c) {
             graph.values.push_back(Value{.name = "v", .h = 9, .w = 7, .c = c, .dtype = DType::f32});
@@ -117,15 +117,15 @@ TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
         BatchNorm op{};
         graph.input = op.x = value(24);
         op.y = value(24);
-        op.act = way.act == Act::relu   ? Activation::relu
-                 : way.act == Act::gelu ? Activation::gelu
-                                        : Activation::identity;
-        if (way.residual_channels) op.residual = value(way.residual_channels);
+        op.act = norm_case.act == Act::relu   ? Activation::relu
+                 : norm_case.act == Act::gelu ? Activation::gelu
+                                              : Activation::identity;
+        if (norm_case.residual_channels) op.residual = value(norm_case.residual_channels);
         graph.ops.push_back(op);
         const double tensor = 4.0 * 3 * 9 * 7 * 24;
         EXPECT_EQ(work_of_step(graph, 3, 1, {}).at("batch norm gradient").bytes,
-                  tensor * (way.read + way.written - (way.act == Act::gelu)))
-            << way.name;
+                  tensor * (norm_case.read + norm_case.written - (norm_case.act == Act::gelu)))
+            << norm_case.name;
     }
 }
 

@@ -37,9 +37,9 @@ struct Kernels {
         counters.step = c.setting.step;
         mean = invstd = Floats(size_t(value(inputs_of(c.op())[0]).shape.c), NAN);
     }
-    const Tensor& value(ValueId id) const { return values[size_t(id)].tensor(); }
-    const Tensor& gradient(ValueId id) const { return gradients[size_t(id)].tensor(); }
-    int channels(ValueId id) const { return c.graph.values[size_t(id)].c; }
+    const Tensor& value(ValueId id) const { return values[id].tensor(); }
+    const Tensor& gradient(ValueId id) const { return gradients[id].tensor(); }
+    int channels(ValueId id) const { return c.graph.values[id].c; }
     void* space(size_t bytes) {
         workspace.assign(bytes, 0xff);
         return workspace.data();
@@ -57,12 +57,12 @@ struct Kernels {
         n.act = op.act == Activation::relu   ? kernels::Act::relu
                 : op.act == Activation::gelu ? kernels::Act::gelu
                                              : kernels::Act::identity;
-        n.scale = params[size_t(op.scale)].data();
-        n.bias = params[size_t(op.bias)].data();
+        n.scale = params[op.scale].data();
+        n.bias = params[op.bias].data();
         n.mean = mean.data();
         n.invstd = invstd.data();
-        n.running_mean = params[size_t(op.mean)].data();
-        n.running_var = params[size_t(op.var)].data();
+        n.running_mean = params[op.mean].data();
+        n.running_var = params[op.var].data();
         n.epsilon = op.epsilon;
         n.momentum = op.momentum;
         return n;
@@ -82,8 +82,8 @@ struct Kernels {
             g.dresidual = gradient(op.residual);
             g.accumulate_dresidual = accumulate;
         }
-        g.dscale = c.graph.params[size_t(op.scale)].frozen ? nullptr : param_gradients[size_t(op.scale)].data();
-        g.dbias = param_gradients[size_t(op.bias)].data();
+        g.dscale = c.graph.params[op.scale].frozen ? nullptr : param_gradients[op.scale].data();
+        g.dbias = param_gradients[op.bias].data();
         kernels::batch_norm_backward(args(op), g, space(kernels::batch_norm_workspace(value(op.x).shape)), nullptr);
     }
     void forward(const Relu& op) { kernels::relu_forward(value(op.x), value(op.y), nullptr); }
@@ -144,15 +144,14 @@ protected:
     Kernels prepared(const Layout& layout, Pair& pair) const {
         Kernels k(c_, layout);
         for (const ValueId id : c_.inputs()) {
-            Floats v(pair.reference.values[size_t(id)].begin(), pair.reference.values[size_t(id)].end());
+            Floats v(pair.reference.values[id].begin(), pair.reference.values[id].end());
             v = rounded(v, layout.type);
-            k.values[size_t(id)].put(v);
+            k.values[id].put(v);
             pair.backend.set_value(id, v);
-            pair.reference.values[size_t(id)] = widened(v);
+            pair.reference.values[id] = widened(v);
         }
         for (const ParamId id : params_of(c_.op()))
-            k.params[size_t(id)].assign(pair.reference.params[size_t(id)].begin(),
-                                        pair.reference.params[size_t(id)].end());
+            k.params[id].assign(pair.reference.params[id].begin(), pair.reference.params[id].end());
         k.labels = pair.reference.labels;
         return k;
     }
@@ -165,9 +164,9 @@ TEST_P(KernelOps, ForwardIsTheReference) {
         const std::vector<Floats> got = in_every_order([&] {
             Kernels k = prepared(layout, pair);
             std::visit([&](const auto& op) { k.forward(op); }, c_.op());
-            EXPECT_TRUE(y_ == none || k.values[size_t(y_)].padding_is_zero());
+            EXPECT_TRUE(y_ == none || k.values[y_].padding_is_zero());
             std::vector<Floats> results = {y_ == none ? Floats{k.stats.loss_sum, k.stats.correct, k.stats.top5}
-                                                      : k.values[size_t(y_)].get()};
+                                                      : k.values[y_].get()};
             for (const Floats& p : k.params) results.push_back(p);
             return results;
         });
@@ -177,7 +176,7 @@ TEST_P(KernelOps, ForwardIsTheReference) {
             EXPECT_EQ(got[0][1], float(pair.reference.correct));
             EXPECT_EQ(got[0][2], float(pair.reference.top5));
         } else {
-            const Doubles& expected = pair.reference.values[size_t(y_)];
+            const Doubles& expected = pair.reference.values[y_];
             double most = 0;
             for (double e : expected) most = std::max(most, std::abs(e));
             for (size_t i = 0; i < expected.size();
@@ -202,25 +201,24 @@ TEST_P(KernelOps, BackwardIsTheReference) {
             SCOPED_TRACE(name_of(layout) + (accumulate ? ", added" : ""));
             Pair pair(*cpu_, c_, c_.setting);
             const auto there = [&](ValueId id) {
-                return rounded(normals(c_.graph.values[size_t(id)].batched(c_.batch).count(), 500 + uint64_t(id)),
-                               layout.type);
+                return rounded(normals(c_.graph.values[id].batched(c_.batch).count(), 500 + uint64_t(id)), layout.type);
             };
-            const Floats dy =
-                y_ == none ? Floats{}
-                           : rounded(normals(c_.graph.values[size_t(y_)].batched(c_.batch).count(), 300), layout.type);
+            const Floats dy = y_ == none
+                                  ? Floats{}
+                                  : rounded(normals(c_.graph.values[y_].batched(c_.batch).count(), 300), layout.type);
             const std::vector<Floats> got = in_every_order([&] {
                 Kernels k = prepared(layout, pair);
                 k.accumulate = accumulate;
-                if (y_ != none) k.gradients[size_t(y_)].put(dy);
+                if (y_ != none) k.gradients[y_].put(dy);
                 for (const ValueId id : c_.inputs())
-                    if (accumulate) k.gradients[size_t(id)].put(there(id));
+                    if (accumulate) k.gradients[id].put(there(id));
                 std::visit([&](const auto& op) { k.forward(op), k.backward(op); }, c_.op());
                 std::vector<Floats> results;
                 for (const ValueId id : c_.inputs()) {
-                    EXPECT_TRUE(k.gradients[size_t(id)].padding_is_zero());
-                    results.push_back(k.gradients[size_t(id)].get());
+                    EXPECT_TRUE(k.gradients[id].padding_is_zero());
+                    results.push_back(k.gradients[id].get());
                 }
-                for (const ParamId id : c_.trained()) results.push_back(k.param_gradients[size_t(id)]);
+                for (const ParamId id : c_.trained()) results.push_back(k.param_gradients[id]);
                 return results;
             });
             if (y_ != none) pair.backend.set_gradient(y_, dy);
@@ -260,17 +258,17 @@ TEST_P(KernelOpsOfNorms, InferenceIsTheReference) {
             const Kernels data = prepared(layout, pair);
             Kernels k(inference, layout);
             k.params = data.params;
-            for (const ValueId id : c_.inputs()) k.values[size_t(id)].put(data.values[size_t(id)].get());
+            for (const ValueId id : c_.inputs()) k.values[id].put(data.values[id].get());
             k.forward(std::get<BatchNorm>(c_.op()));
-            EXPECT_TRUE(k.values[size_t(y_)].padding_is_zero());
+            EXPECT_TRUE(k.values[y_].padding_is_zero());
             EXPECT_EQ(k.params, data.params);
-            return std::vector<Floats>{k.values[size_t(y_)].get()};
+            return std::vector<Floats>{k.values[y_].get()};
         })[0];
         pair.reference.run();
         double most = 0;
-        for (double e : pair.reference.values[size_t(y_)]) most = std::max(most, std::abs(e));
+        for (double e : pair.reference.values[y_]) most = std::max(most, std::abs(e));
         for (size_t i = 0; i < got.size(); ++i)
-            ASSERT_NEAR(got[i], pair.reference.values[size_t(y_)][i],
+            ASSERT_NEAR(got[i], pair.reference.values[y_][i],
                         c_.value_tolerance * most +
                             (layout.type == DType::f32 ? 0 : rounding(layout.type) * std::abs(got[i]) + 0x1p-25));
     }

@@ -127,10 +127,10 @@ TEST(KernelOptimizer, ASegmentHasItsOwnRateAndEnd) {
     for (const size_t i : {size_t(0), size_t(1), size_t(4)}) {
         const Segment& s = a.segments[i];
         for (int64_t e = s.begin; e < s.begin + s.count; ++e) {
-            float w = before[size_t(e)], v = 0;
+            float w = before[e], v = 0;
             for (size_t step = 0; step < (i == 4 ? 1 : 2); ++step)
-                sgd_update(a.spec, a.rates[step] * s.learning_rate, s.weight_decay, a.gradients[size_t(e)], w, v);
-            ASSERT_NEAR(a.weights[size_t(e)], w, 5e-7 * (1 + std::abs(w))) << e;
+                sgd_update(a.spec, a.rates[step] * s.learning_rate, s.weight_decay, a.gradients[e], w, v);
+            ASSERT_NEAR(a.weights[e], w, 5e-7 * (1 + std::abs(w))) << e;
         }
     }
     a.expect_copies();

@@ -143,7 +143,7 @@ TEST(KernelStep, LossScalesItsGradient) {
 TEST(KernelStep, TheFirstOfEqualLogitsIsThePrediction) {
     Floats logits(4 * 70, -1.0f);
     // the first row has equal elements
-    for (const int at : {70 + 5, 70 + 40, 140 + 64, 140 + 33, 210 + 69}) logits[size_t(at)] = 2;
+    for (const int at : {70 + 5, 70 + 40, 140 + 64, 140 + 33, 210 + 69}) logits[at] = 2;
     const std::vector<int32_t> labels = {0, 5, 33, 69};
     in_every_order([&] {
         const KernelTensor x({4, 1, 1, 70}, {}, logits);
@@ -175,12 +175,12 @@ TEST(KernelStep, RecordsWhatHappened) {
     const std::vector<int> requests = {0, 1, 1};
     for (int asked = 0; asked < 3; ++asked) {  // one request at a time
         std::vector<int> one(3);
-        one[size_t(asked)] = 1;
+        one[asked] = 1;
         BatchStats of_one;
         kernels::request(one.data(), &of_one, nullptr, nullptr);
         EXPECT_EQ(of_one.stop, float(asked == 0));
         EXPECT_EQ(of_one.checkpoint, float(asked == 1));
-        EXPECT_EQ(of_one.hold, float(asked == 2));
+        EXPECT_EQ(of_one.snapshot, float(asked == 2));
     }
     kernels::mark(&times.started, nullptr);  // a microsecond passes at every reading of the clock
     kernels::mark(&times.gathered, nullptr);
@@ -213,11 +213,11 @@ TEST(KernelStep, RecordsWhatHappened) {
     EXPECT_NEAR(r.comm_exposed_seconds, 1e-6, 1e-12);
     EXPECT_FALSE(r.stop);
     EXPECT_TRUE(r.checkpoint);
-    EXPECT_TRUE(r.hold);
+    EXPECT_TRUE(r.snapshot);
     EXPECT_TRUE(r.skipped);
     EXPECT_EQ(counters.step, 6);
     EXPECT_EQ(counters.offset, 116);
-    for (const int other : {0, 2, 3}) EXPECT_EQ(ring[size_t(other)].step, 0);
+    for (const int other : {0, 2, 3}) EXPECT_EQ(ring[other].step, 0);
 }
 
 TEST(KernelStep, RecordsTheSumsOfItsLogicalRanks) {
@@ -225,13 +225,13 @@ TEST(KernelStep, RecordsTheSumsOfItsLogicalRanks) {
     StepRecord row;
     Counters counters;
     const kernels::StepTimes times;
-    BatchStats stats{.stop = 7, .checkpoint = 7, .hold = 7};
+    BatchStats stats{.stop = 7, .checkpoint = 7, .snapshot = 7};
     std::vector<BatchStats> own(3);
     for (int i = 0; i < 3; ++i) {
         stats.loss_sum = float(1 << i);
         stats.correct = float(i);
-        kernels::request(nullptr, &stats, &own[size_t(i)], nullptr);
-        EXPECT_EQ(own[size_t(i)].stop + own[size_t(i)].checkpoint + own[size_t(i)].hold, 0) << "nothing is asked";
+        kernels::request(nullptr, &stats, &own[i], nullptr);
+        EXPECT_EQ(own[i].stop + own[i].checkpoint + own[i].snapshot, 0) << "nothing is asked";
     }
     for (const int count : {3, 2}) {
         counters.step = 0;
@@ -254,13 +254,12 @@ TEST(KernelStep, MovesOnlyFiniteStatistics) {
     for (const int count : {1, 7, 700}) {
         const Floats from = normals(size_t(count), 3);
         Floats bad = from, to(size_t(count), 5), kept(size_t(count), 5);
-        bad[size_t(count / 2)] = NAN;
-        bad[size_t(count - 1)] = -INFINITY;
+        bad[count / 2] = NAN;
+        bad[count - 1] = -INFINITY;
         const std::vector<kernels::Span> spans = {{from.data(), to.data(), count}, {bad.data(), kept.data(), count}};
         kernels::commit_finite(spans.data(), int(spans.size()), nullptr);
         EXPECT_EQ(to, from);
-        for (int i = 0; i < count; ++i)
-            EXPECT_EQ(kept[size_t(i)], i == count / 2 || i == count - 1 ? 5 : from[size_t(i)]) << i;
+        for (int i = 0; i < count; ++i) EXPECT_EQ(kept[i], i == count / 2 || i == count - 1 ? 5 : from[i]) << i;
     }
 }
 

@@ -130,7 +130,7 @@ Floats values_of(const std::vector<kernels::Segment>& segments, size_t count, ui
     const Floats values = normals(count, seed);
     Floats v(count);
     for (const kernels::Segment& s : segments)
-        for (int64_t i = s.begin; i < s.begin + s.count; ++i) v[size_t(i)] = values[size_t(i)];
+        for (int64_t i = s.begin; i < s.begin + s.count; ++i) v[i] = values[i];
     return v;
 }
 

@@ -23,13 +23,13 @@ inline std::array<std::atomic<int>, most> reached_in{};  ///< the test that last
 
 inline void note_reached(int number) {
     const int test = tests_begun;
-    if (reached_in[size_t(number)].exchange(test) == test) return;
+    if (reached_in[number].exchange(test) == test) return;
     const char* name = std::getenv("CONVOY_MISTAKES_TEST");
     char line[300];
     const int length = std::snprintf(line, sizeof line, "%s %d\n", name ? name : "-", number);
     const int file = ::open(reached_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     const bool noted = file >= 0 && ::write(file, line, size_t(length)) == length;
-    if (!noted) reached_in[size_t(number)] = 0;  // tests limit the size of files, and their number
+    if (!noted) reached_in[number] = 0;  // tests limit the size of files, and their number
     if (file >= 0) ::close(file);
 }
 

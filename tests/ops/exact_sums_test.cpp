@@ -50,7 +50,7 @@ protected:
         sums_.bits = 62 - 5;
         sums_.lanes = 1;
     }
-    /// Deposits and withdraws. Returns the resulting gradients.
+    /// Accumulates and finalizes. Returns the resulting gradients.
     Floats summed(const std::vector<Floats>& addends) {
         Floats to(all);
         const Buffer gradients = upload(*backend_, to);
@@ -59,9 +59,9 @@ protected:
         for (const Floats& g : addends) {
             from.push_back(upload(*backend_, g));
             for (const auto& [begin, end] : {std::pair<size_t, size_t>{0, 1008}, {1008, all}})
-                backend_->deposit(sums_, static_cast<float*>(from.back().get()), begin, end, tape);
+                backend_->accumulate_exact(sums_, static_cast<float*>(from.back().get()), begin, end, tape);
         }
-        backend_->withdraw(sums_, static_cast<float*>(gradients.get()), tape);
+        backend_->finalize_exact(sums_, static_cast<float*>(gradients.get()), tape);
         backend_->finish(std::move(tape))();
         backend_->synchronize();
         backend_->download(to.data(), gradients.get(), all * sizeof(float));

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/gpu/planning_backend.h"
+#include "backend/gpu/dry_run_backend.h"
 #include "tests/ops/op_harness.h"
 #include "tests/support/test_comm.h"
 
@@ -277,7 +277,7 @@ TEST(Feed, TakesMemoryOfTheBudgetAndGivesItBack) {
 TEST(Feed, IsPlannedWithTwoBatchesOnAGpu) {
     for (const int batch : {1, 100, 512})
         for (const size_t bytes : {size_t(0), size_t(12345), size_t(64) << 20}) {
-            PlanningBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
+            DryRunBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
             const size_t before = gpu.memory_taken();
             const std::unique_ptr<Feed> feed = gpu.feed(batch, bytes, 5);
             const auto aligned = [](size_t n) { return (n + 255) / 256 * 256; };

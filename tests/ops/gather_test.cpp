@@ -39,7 +39,7 @@ struct Reading {
     }
     int64_t sample(int i) const {
         const int64_t at = offset + first + i;
-        return order.empty() ? at : order[size_t(at)];
+        return order.empty() ? at : order[at];
     }
 };
 
@@ -94,7 +94,7 @@ protected:
         for (int n = 0; n < r.batch; ++n) {
             const int64_t sample = r.sample(n);
             const AugmentDraw d = draw(sample);
-            EXPECT_EQ(got.labels[size_t(n)], r.label(sample));
+            EXPECT_EQ(got.labels[n], r.label(sample));
             for (int i = 0; i < height; ++i)
                 for (int j = 0; j < width; ++j)
                     for (int c = 0; c < r.channels; ++c, ++e) {

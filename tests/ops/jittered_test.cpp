@@ -93,7 +93,7 @@ struct Images {
             }
         }
     }
-    int sample(int position) const { return order[size_t(offset + position % global_batch)]; }
+    int sample(int position) const { return order[offset + position % global_batch]; }
 };
 
 struct Batch {
@@ -150,8 +150,8 @@ protected:
         std::copy(images.pixels.begin(), images.pixels.end(), host.images);
         for (int i = 0; i < r.batch + (r.augment.mixes() ? 1 : 0); ++i) {
             host.samples[i] = images.sample(r.first + i);
-            host.labels[i] = images.labels[size_t(host.samples[i])];
-            host.places[i] = images.places[size_t(host.samples[i])];
+            host.labels[i] = images.labels[host.samples[i]];
+            host.places[i] = images.places[host.samples[i]];
         }
         feed->begin_step();
         feed->take();
@@ -175,7 +175,7 @@ protected:
         for (int n = 0; n < r.batch; ++n) {
             Picture& picture = all.emplace_back();
             for (int i = 0; i < r.side * r.side; ++i) {
-                const float* pixel = &plain[size_t((n * r.side * r.side + i) * channels)];
+                const float* pixel = &plain[(n * r.side * r.side + i) * channels];
                 picture.push_back({double(pixel[0]), double(pixel[1]), double(pixel[2])});
             }
             const Jitter j = draw_jitter(jitter, seed, epoch, uint32_t(images.sample(n)));
@@ -189,13 +189,13 @@ protected:
         const std::vector<Picture> jittered = pictures(r, images);
         Doubles all;
         for (int n = 0; n < r.batch; ++n) {
-            const Picture &own = jittered[size_t(n)], &partner = jittered[size_t((n + 1) % global_batch)];
+            const Picture &own = jittered[n], &partner = jittered[(n + 1) % global_batch];
             Mix mix{1, 0, 0, 0, 0, 1};
             if (r.augment.mixes()) mix = draw_mix(r.augment, r.side, r.side, seed, epoch, uint32_t(images.sample(n)));
             for (int i = 0; i < r.side * r.side; ++i) {
                 const double share = double(mix.own(i / r.side, i % r.side));
                 for (size_t c = 0; c < channels; ++c) {
-                    const double v = share * own[size_t(i)][c] + (1 - share) * partner[size_t(i)][c];
+                    const double v = share * own[i][c] + (1 - share) * partner[i][c];
                     all.push_back((v - double(r.mean[c])) / double(r.stddev[c]));
                 }
             }
@@ -217,7 +217,7 @@ protected:
             r.output = type;
             r.stored = stored;
             const Batch got = resident(r, images);
-            for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.labels[size_t(n)], images.labels[size_t(images.sample(n))]);
+            for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.labels[n], images.labels[images.sample(n)]);
             ASSERT_EQ(got.x.size(), wanted.size());
             // Float has an error of 3e-8 of white after each of about ten operations; factors up to
             // 3 and deviations of a fifth magnify it. bf16 has eight bits.

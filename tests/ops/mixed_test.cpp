@@ -39,7 +39,7 @@ struct Images {
             for (int i = 0; i < h * w * channels; ++i) pixels.push_back(uint8_t(n * 89 + i * i * 37 + i / 7));
         }
     }
-    int sample(int position) const { return order[size_t(offset + position % global_batch)]; }
+    int sample(int position) const { return order[offset + position % global_batch]; }
 };
 
 struct Batch {
@@ -98,8 +98,8 @@ protected:
         std::copy(images.pixels.begin(), images.pixels.end(), host.images);
         for (int i = 0; i <= r.batch; ++i) {
             host.samples[i] = images.sample(r.first + i);
-            host.labels[i] = images.labels[size_t(host.samples[i])];
-            host.places[i] = images.places[size_t(host.samples[i])];
+            host.labels[i] = images.labels[host.samples[i]];
+            host.places[i] = images.places[host.samples[i]];
         }
         feed->begin_step();
         feed->take();
@@ -128,8 +128,8 @@ protected:
                 const double share = mix.own(pixel / r.side, pixel % r.side);
                 all.x[own + k] = float(share * plain[own + k] + (1 - share) * plain[partner + k]);
             }
-            all.partners[size_t(n)] = images.labels[size_t(images.sample(n + 1))];
-            all.shares[size_t(n)] = mix.share;
+            all.partners[n] = images.labels[images.sample(n + 1)];
+            all.shares[n] = mix.share;
         }
         return all;
     }
@@ -220,7 +220,7 @@ struct TwoLabels {
         Doubles all;
         double sum = 0;
         for (int j = 0; j < classes; ++j) {
-            all.push_back(double(logits[size_t(row * classes + j)]));
+            all.push_back(double(logits[row * classes + j]));
             sum += std::exp(all.back());
         }
         for (double& v : all) v -= std::log(sum);
@@ -257,8 +257,8 @@ TEST_P(MixedOn, TheLossIsTheSharesOfTwoLosses) {
             const Doubles log_softmax = two.log_softmax(row);
             for (int j = 0; j < g.classes; ++j) {
                 const double target = two.target(row, j, double(smoothing));
-                loss -= target * log_softmax[size_t(j)];
-                ASSERT_NEAR(dx[size_t(row * g.classes + j)], (std::exp(log_softmax[size_t(j)]) - target) / two.rows,
+                loss -= target * log_softmax[j];
+                ASSERT_NEAR(dx[row * g.classes + j], (std::exp(log_softmax[j]) - target) / two.rows,
                             1e-8)  // a float of at most 1/7
                     << "row " << row << " class " << j;
             }

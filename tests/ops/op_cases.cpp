@@ -92,14 +92,14 @@ OpCase norm_gelu(const NormSize& s) {
 /// The scale is frozen, so its gradient is not wanted.
 OpCase norm_without_scale_gradient(const NormSize& s) {
     OpCase c = norm_gelu(s);
-    c.graph.params[size_t(std::get<BatchNorm>(c.graph.ops[0]).scale)].frozen = true;
+    c.graph.params[std::get<BatchNorm>(c.graph.ops[0]).scale].frozen = true;
     return c;
 }
 
 /// Scale and bias are frozen; `fixed`: so are the statistics.
 OpCase frozen_norm(OpCase c, bool fixed) {
     auto& bn = std::get<BatchNorm>(c.graph.ops[0]);
-    for (const ParamId id : {bn.scale, bn.bias}) c.graph.params[size_t(id)].frozen = true;
+    for (const ParamId id : {bn.scale, bn.bias}) c.graph.params[id].frozen = true;
     bn.fixed = fixed;
     c.name += fixed ? "_fixed" : "_frozen";
     return c;
@@ -107,7 +107,7 @@ OpCase frozen_norm(OpCase c, bool fixed) {
 
 OpCase frozen_linear(OpCase c, bool bias) {
     const auto& linear = std::get<Linear>(c.graph.ops[0]);
-    c.graph.params[size_t(bias ? linear.bias : linear.weight)].frozen = true;
+    c.graph.params[bias ? linear.bias : linear.weight].frozen = true;
     c.name += bias ? "_frozen_bias" : "_frozen";
     return c;
 }
@@ -121,7 +121,7 @@ OpCase winograd(const ConvSize& s) {
 
 OpCase frozen_conv(const ConvSize& s) {
     OpCase c = conv(s);
-    c.graph.params[size_t(std::get<Conv>(c.graph.ops[0]).weight)].frozen = true;
+    c.graph.params[std::get<Conv>(c.graph.ops[0]).weight].frozen = true;
     c.name += "_frozen";
     return c;
 }

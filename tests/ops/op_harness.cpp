@@ -155,20 +155,20 @@ void OpHarness::set_mixed(const std::vector<int32_t>& partners, const Floats& sh
 
 BatchStats OpHarness::stats() const { return download<BatchStats>(backend_, stats_.get(), 1)[0]; }
 
-void OpHarness::decide() {
-    if (ways_) return;
-    ways_ = backend_.decide({graph_, batch_, setting_.training, gradients_});
-    for (const OpMemory& memory : ways_->memory) {
+void OpHarness::select() {
+    if (algorithms_) return;
+    algorithms_ = backend_.select({graph_, batch_, setting_.training, gradients_});
+    for (const OpMemory& memory : algorithms_->memory) {
         buffers_.push_back(backend_.allocate(memory.saved));
         saved_.push_back(buffers_.back().get());
     }
 }
 
-Bound OpHarness::bound(size_t op) const {
+OpArguments OpHarness::arguments(size_t op) const {
     return {.op = int(op),
             .name = "test",
             .graph = graph_,
-            .ways = *ways_,
+            .algorithms = *algorithms_,
             .values = values_,
             .value_gradients = value_gradients_,
             .params = params_,
@@ -186,16 +186,16 @@ Bound OpHarness::bound(size_t op) const {
 }
 
 void OpHarness::forward() {
-    decide();
+    select();
     Tape tape;
-    for (size_t i = 0; i < graph_.ops.size(); ++i) backend_.forward(graph_.ops[i], bound(i), tape);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) backend_.forward(graph_.ops[i], arguments(i), tape);
     run_tape(backend_, std::move(tape));
 }
 
 void OpHarness::backward() {
-    decide();
+    select();
     Tape tape;
-    for (size_t i = graph_.ops.size(); i-- > 0;) backend_.backward(graph_.ops[i], bound(i), tape);
+    for (size_t i = graph_.ops.size(); i-- > 0;) backend_.backward(graph_.ops[i], arguments(i), tape);
     backend_.finish_gradients(tape);
     run_tape(backend_, std::move(tape));
 }

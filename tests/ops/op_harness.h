@@ -86,15 +86,15 @@ public:
 private:
     Tensor allocate(Shape, DType = DType::f32, int padding = 0);
     /// Allocates what the backend keeps from forward to backward; called before the first run.
-    void decide();
-    Bound bound(size_t op) const;
+    void select();
+    OpArguments arguments(size_t op) const;
 
     Backend& backend_;
     const Graph& graph_;
     OpSetting setting_;
     int batch_;
     GradientFlow gradients_;
-    std::shared_ptr<const Ways> ways_;
+    std::shared_ptr<const Algorithms> algorithms_;
     std::vector<Buffer> buffers_;
     std::vector<void*> saved_;  // by op
     std::vector<Tensor> values_, value_gradients_, params_, param_gradients_;

@@ -3,7 +3,7 @@
 #include <ostream>
 #include <set>
 
-#include "backend/cpu/conv_ways.h"
+#include "backend/cpu/conv_algorithms.h"
 #include "base/philox.h"
 #include "tests/ops/op_cases.h"
 
@@ -84,12 +84,12 @@ Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
 
 /// Returns the algorithms with which a CPU can run the convolution in some direction; none for
 /// another op.
-static std::set<ConvBy> ways_of(const OpCase& c) {
+static std::set<ConvBy> algorithms_of(const OpCase& c) {
     const GradientFlow gradients = gradient_flow(c.graph);
-    std::set<ConvBy> ways;
+    std::set<ConvBy> algorithms;
     for (const cpu::ConvUse& use : cpu::uses_of({c.graph, c.batch, true, gradients}, 2))
-        for (const ConvBy by : cpu::candidates(use.spec, cpu::capabilities())) ways.insert(by);
-    return ways;
+        for (const ConvBy by : cpu::candidates(use.spec, cpu::capabilities())) algorithms.insert(by);
+    return algorithms;
 }
 
 std::vector<OnDevice> all_cases() {
@@ -98,9 +98,9 @@ std::vector<OnDevice> all_cases() {
         for (size_t i = 0; i < op_cases().size(); ++i) {
             if (const DType type = op_cases()[i].type(); device == "cpu" && type != DType::f32)
                 if (type == DType::f16 || !has_bf16()) continue;
-            const std::set<ConvBy> ways = device == "cpu" ? ways_of(op_cases()[i]) : std::set<ConvBy>{};
-            for (const ConvBy by : ways) all.push_back({device, i, by});
-            if (ways.empty()) all.push_back({device, i});
+            const std::set<ConvBy> algorithms = device == "cpu" ? algorithms_of(op_cases()[i]) : std::set<ConvBy>{};
+            for (const ConvBy by : algorithms) all.push_back({device, i, by});
+            if (algorithms.empty()) all.push_back({device, i});
         }
     return all;
 }
@@ -118,9 +118,9 @@ Backend& OnDevice::backend() const {
 }
 
 std::string name_of(const OnDevice& o) {
-    std::string way = o.by == ConvBy::measured ? "" : std::string("_by_") + cpu::name_of(o.by);
-    std::replace(way.begin(), way.end(), '-', '_');
-    return o.device + "_" + o.op_case().name + way;
+    std::string algorithm = o.by == ConvBy::measured ? "" : std::string("_by_") + cpu::name_of(o.by);
+    std::replace(algorithm.begin(), algorithm.end(), '-', '_');
+    return o.device + "_" + o.op_case().name + algorithm;
 }
 void PrintTo(const OnDevice& o, std::ostream* stream) { *stream << name_of(o); }
 

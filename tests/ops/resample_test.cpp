@@ -27,7 +27,7 @@ struct Images {
         }
     }
     double pixel(int n, int row, int column, int c) const {
-        const ImagePlace& p = places[size_t(n)];
+        const ImagePlace& p = places[n];
         return pixels[size_t(p.offset) + size_t((row * p.width + column) * channels + c)];
     }
 };
@@ -37,7 +37,7 @@ Doubles weights(int i, int out, int in) {
     const double scale = double(in) / out, reach = std::max(scale, 1.0), centre = (i + 0.5) * scale;
     Doubles all(size_t(in), 0.0);
     double total = 0;
-    for (int k = 0; k < in; ++k) total += all[size_t(k)] = std::max(0.0, 1 - std::abs(k + 0.5 - centre) / reach);
+    for (int k = 0; k < in; ++k) total += all[k] = std::max(0.0, 1 - std::abs(k + 0.5 - centre) / reach);
     for (double& weight : all) weight /= total;
     return all;
 }
@@ -58,7 +58,7 @@ Doubles expected(const Images& images, const Reading& r) {
     Doubles all;
     for (int n = 0; n < r.batch; ++n) {
         const int sample = r.sample(n);
-        const ImagePlace& p = images.places[size_t(sample)];
+        const ImagePlace& p = images.places[sample];
         const Resampling w =
             draw_resampling(r.augment, p.height, p.width, r.side, r.side, r.seed, uint32_t(r.epoch), uint32_t(sample));
         for (int i = 0; i < r.side; ++i)
@@ -69,8 +69,7 @@ Doubles expected(const Images& images, const Reading& r) {
                     double sum = 0;
                     for (int k = 0; k < w.height; ++k)
                         for (int l = 0; l < w.width; ++l)
-                            sum +=
-                                rows[size_t(k)] * columns[size_t(l)] * images.pixel(sample, w.top + k, w.left + l, c);
+                            sum += rows[k] * columns[l] * images.pixel(sample, w.top + k, w.left + l, c);
                     all.push_back((sum / 255 - double(r.mean(c))) / double(r.stddev(c)));
                 }
             }
@@ -133,7 +132,7 @@ protected:
         // Positions of pixels below 64 have an error of 4e-6 in float. Neighbours differ by at most
         // 255, and the smallest deviation is a fifth of that.
         for (size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got.x[i], wanted[i], 4e-5) << "element " << i;
-        for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.y[size_t(n)], images.labels[size_t(r.sample(n))]);
+        for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.y[n], images.labels[r.sample(n)]);
     }
 };
 
@@ -168,8 +167,8 @@ TEST_P(ResampleOn, CentresOfTheResizedImage) {
     for (int row = 0; row < samples * r.side; ++row)
         for (int j = 0; j < r.side; ++j)
             for (int c = 0; c < channels; ++c)
-                ASSERT_EQ(got.x[size_t((row * r.side + j) * channels + c)],
-                          straight.x[size_t((row * r.side + r.side - 1 - j) * channels + c)]);
+                ASSERT_EQ(got.x[(row * r.side + j) * channels + c],
+                          straight.x[(row * r.side + r.side - 1 - j) * channels + c]);
 }
 
 /// A sample's window and mirror image are a function of seed, epoch and sample alone.

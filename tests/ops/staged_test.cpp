@@ -32,8 +32,8 @@ struct Split {
             for (int i = 0; i < h * w * channels; ++i) add((n * 89 + i * i * 37 + i / 7) % 250);
         }
     }
-    size_t row_bytes(int sample) const { return size_t(places[size_t(sample)].width) * channels * size_of(type); }
-    int sample(int position) const { return order[size_t(position + 4)]; }
+    size_t row_bytes(int sample) const { return size_t(places[sample].width) * channels * size_of(type); }
+    int sample(int position) const { return order[position + 4]; }
 
 private:
     void add(int pixel) {
@@ -126,7 +126,7 @@ protected:
         for (const int rest : {2, 0, 1})
             for (int i = rest; i < batch; i += 3) {
                 const int sample = split.sample(i);
-                const ImagePlace& p = split.places[size_t(sample)];
+                const ImagePlace& p = split.places[sample];
                 const Rows rows = shown(r.augment, 9, p, r.side, sample);
                 const auto row = int64_t(split.row_bytes(sample));
                 places[i] = {int64_t(packed.size()) - rows.first * row, p.height, p.width};
@@ -147,7 +147,7 @@ protected:
         std::copy(places.begin(), places.end(), host.places);
         for (int i = 0; i < batch; ++i) {
             host.samples[i] = split.sample(i);
-            host.labels[i] = split.labels[size_t(split.sample(i))];
+            host.labels[i] = split.labels[split.sample(i)];
         }
         feed->begin_step();
         feed->take();
@@ -173,7 +173,7 @@ protected:
             r.stored = stored;
             const Batch expected = whole(r, split);
             EXPECT_TRUE(staged(r, split) == expected);
-            for (int i = 0; i < batch; ++i) EXPECT_EQ(expected.y[size_t(i)], split.labels[size_t(split.sample(i))]);
+            for (int i = 0; i < batch; ++i) EXPECT_EQ(expected.y[i], split.labels[split.sample(i)]);
         }
     }
 

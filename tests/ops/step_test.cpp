@@ -19,7 +19,7 @@ Doubles expected_weights(const OptimizerSpec& o, const Floats& rates, const doub
     Doubles w = widened(normals(count, 1)), first(count, 0), second(count, 0);
     for (int t = 1; t <= steps; ++t) {
         const Doubles gradients = widened(normals(count, 10 + uint64_t(t)));
-        const double lr = rates[size_t(t - 1)];
+        const double lr = rates[t - 1];
         for (size_t i = 0; i < count; ++i) {
             const double g = gradients[i] + decay[i >= split] * w[i];
             if (o.kind == OptimizerSpec::sgd) {
@@ -280,7 +280,7 @@ TEST_P(StepOn, RecordWritesTheRingAndMovesTheCountersOn) {
     EXPECT_EQ(end.offset, 70);
     const auto rows = download<StepRecord>(*backend_, ring.get(), ring_size);
     for (const int64_t step : {7, 8, 9}) {  // the ring keeps the last three: step s is in row (s - 1) % 3
-        const StepRecord& row = rows[size_t((step - 1) % ring_size)];
+        const StepRecord& row = rows[(step - 1) % ring_size];
         EXPECT_EQ(row.step, step);
         EXPECT_DOUBLE_EQ(row.loss, double(step));
         EXPECT_DOUBLE_EQ(row.accuracy, double(step - 4) / 10);

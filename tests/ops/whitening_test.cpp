@@ -16,14 +16,14 @@ TEST(Whitening, EigenvaluesOfAKnownMatrix) {
     // 2 on the diagonal, -1 beside it: the eigenvalues are 2 - 2 cos(k pi / 13), the vectors sines.
     std::vector<double> chain(n * n);
     for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) chain[size_t(i * n + j)] = i == j ? 2 : std::abs(i - j) == 1 ? -1 : 0;
+        for (int j = 0; j < n; ++j) chain[i * n + j] = i == j ? 2 : std::abs(i - j) == 1 ? -1 : 0;
     const Eigen e = symmetric_eigen(chain, n);
     for (int k = 0; k < n; ++k) {
         const double angle = double(n - k) * M_PI / (n + 1);
-        EXPECT_NEAR(e.values[size_t(k)], 2 - 2 * std::cos(angle), 1e-13);
+        EXPECT_NEAR(e.values[k], 2 - 2 * std::cos(angle), 1e-13);
         double dot = 0;
         for (int i = 0; i < n; ++i)
-            dot += e.vectors[size_t(k * n + i)] * std::sin(double(i + 1) * angle) * std::sqrt(2.0 / (n + 1));
+            dot += e.vectors[k * n + i] * std::sin(double(i + 1) * angle) * std::sqrt(2.0 / (n + 1));
         EXPECT_NEAR(std::abs(dot), 1, 1e-13) << k;
     }
     // The same vectors with eigenvalues from 10 to 10^-10; float could resolve half of them.
@@ -31,10 +31,9 @@ TEST(Whitening, EigenvaluesOfAKnownMatrix) {
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j)
             for (int k = 0; k < n; ++k)
-                steep[size_t(i * n + j)] +=
-                    std::pow(10, 1 - k) * e.vectors[size_t(k * n + i)] * e.vectors[size_t(k * n + j)];
+                steep[i * n + j] += std::pow(10, 1 - k) * e.vectors[k * n + i] * e.vectors[k * n + j];
     const Eigen s = symmetric_eigen(steep, n);
-    for (int k = 0; k < n; ++k) EXPECT_NEAR(s.values[size_t(k)], std::pow(10, 1 - k), 1e-13);
+    for (int k = 0; k < n; ++k) EXPECT_NEAR(s.values[k], std::pow(10, 1 - k), 1e-13);
     EXPECT_EQ(symmetric_eigen({3}, 1).values, std::vector<double>{3});
 }
 
@@ -45,8 +44,7 @@ TEST(Whitening, TheLargestPartOfAVectorIsPositive) {
         const Floats drawn = normals(size_t(n * n), uint64_t(n));
         std::vector<double> a(size_t(n * n));
         for (int i = 0; i < n; ++i)
-            for (int j = 0; j < n; ++j)
-                a[size_t(i * n + j)] = double(drawn[size_t(i * n + j)]) + drawn[size_t(j * n + i)];
+            for (int j = 0; j < n; ++j) a[i * n + j] = double(drawn[i * n + j]) + drawn[j * n + i];
         const Eigen e = symmetric_eigen(a, n);
         for (int k = 0; k < n; ++k) {
             const auto begin = e.vectors.begin() + k * n;
@@ -81,17 +79,16 @@ TEST(Whitening, FiltersMakePatchesWhite) {
                 for (int f = 0; f < n; ++f)
                     for (int t = 0; t < n; ++t) {
                         const int c = t % channels, column = j + t / channels % kernel, row = i + t / channels / kernel;
-                        const double v = pixels[size_t(((image * side + row) * side + column) * channels + c)] / 255.0;
-                        y[f] += double(w[size_t(f * n + t)]) * (v - double(source.mean[size_t(c)])) /
-                                double(source.stddev[size_t(c)]);
+                        const double v = pixels[((image * side + row) * side + column) * channels + c] / 255.0;
+                        y[f] += double(w[f * n + t]) * (v - double(source.mean[c])) / double(source.stddev[c]);
                     }
                 for (int a = 0; a < n; ++a)
-                    for (int b = 0; b < n; ++b) moments[size_t(a * n + b)] += y[a] * y[b];
+                    for (int b = 0; b < n; ++b) moments[a * n + b] += y[a] * y[b];
             }
     double before = 1;
     for (int a = 0; a < n; ++a)
         for (int b = 0; b < n; ++b) {
-            const double m = moments[size_t(a * n + b)] / double(patches);
+            const double m = moments[a * n + b] / double(patches);
             if (a != b) {
                 EXPECT_NEAR(m, 0, 1e-4) << a << " " << b;
                 continue;
@@ -99,7 +96,7 @@ TEST(Whitening, FiltersMakePatchesWhite) {
             // A filter's output has the second moment value / (value + epsilon), and 1 / |filter|^2
             // is value + epsilon.
             double length = 0;
-            for (int t = 0; t < n; ++t) length += double(w[size_t(a * n + t)]) * double(w[size_t(a * n + t)]);
+            for (int t = 0; t < n; ++t) length += double(w[a * n + t]) * double(w[a * n + t]);
             EXPECT_NEAR(m, 1 - epsilon * length, 1e-4) << a;
             EXPECT_LE(m, before + 1e-4) << "eigenvalues fall";
             before = m;

@@ -15,7 +15,7 @@ int main(int count, char** args) {
         int nodes = 0, ranks_per_node = 0;
         double bytes = 0;
         while (std::scanf("%d %d %lf", &nodes, &ranks_per_node, &bytes) == 3) {
-            const convoy::SumTime t = convoy::all_reduce_time(cluster, bytes, nodes, ranks_per_node);
+            const convoy::AllReduceTime t = convoy::all_reduce_time(cluster, bytes, nodes, ranks_per_node);
             std::printf("%.9g %s %s\n", t.seconds, t.algorithm, t.protocol);
         }
     } catch (const convoy::Error& e) {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "backend/cpu/gelu.h"
-#include "backend/gpu/planning_backend.h"
+#include "backend/gpu/dry_run_backend.h"
 #include "cli/train_setup.h"
 #include "model/models.h"
 #include "tests/ops/op_cases.h"
@@ -145,15 +145,15 @@ TEST_F(AirbenchRecipe, SaysTheRest) {
 /// one pass, which writes the pool's gradient while it reads the batch norm's.
 std::vector<bool> gradients_overlap(Backend& backend) {
     const Graph graph = fuse(build_model(usual_images("airbench94")));
-    const ProgramPlan plan = plan_program(graph, backend, {2, 2, 0, true});
+    const PreparedProgram prepared = prepare_program(graph, backend, {2, 2, 0, true});
     std::vector<bool> overlap;
     for (const Op& op : graph.ops)
         for (const Op& reader : graph.ops) {
             const auto* pool = std::get_if<Pool>(&op);
             const auto* norm = std::get_if<BatchNorm>(&reader);
             if (!pool || !norm || norm->x != pool->y) continue;
-            const Lifetime& written = plan.buffers.at(size_t(plan.gradient.at(size_t(pool->x))));
-            const Lifetime& read = plan.buffers.at(size_t(plan.gradient.at(size_t(norm->y))));
+            const Lifetime& written = prepared.buffers.at(size_t(prepared.gradient.at(size_t(pool->x))));
+            const Lifetime& read = prepared.buffers.at(size_t(prepared.gradient.at(size_t(norm->y))));
             overlap.push_back(read.last >= written.first);
         }
     return overlap;
@@ -161,7 +161,7 @@ std::vector<bool> gradients_overlap(Backend& backend) {
 
 // On GPUs one kernel does both. On CPUs two steps do, and the memory is free in between.
 TEST(Airbench94, ABatchNormsGradientLivesUntilThatOfItsPoolOnGpusOnly) {
-    PlanningBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
+    DryRunBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
     EXPECT_EQ(gradients_overlap(gpu), std::vector<bool>(3, true));
     EXPECT_EQ(gradients_overlap(*make_test_backend("cpu")), std::vector<bool>(3, false));
 }
@@ -170,8 +170,7 @@ TEST(Airbench94, LookAheadKeepsMoreAndMore) {
     const std::vector<float> d = look_ahead_decays(5, 0.95, 476);
     ASSERT_EQ(d.size(), 477u);
     for (int step = 0; step <= 475; ++step)
-        EXPECT_FLOAT_EQ(d[size_t(step)], step == 0 || step % 5 ? -1 : float(0.7737809375 * std::pow(step / 476.0, 3)))
-            << step;
+        EXPECT_FLOAT_EQ(d[step], step == 0 || step % 5 ? -1 : float(0.7737809375 * std::pow(step / 476.0, 3))) << step;
     EXPECT_EQ(d[476], 1);
     EXPECT_FLOAT_EQ(look_ahead_decays(5, 0.95, 10)[10], 0.7737809375f) << "the last average is a step's own";
     EXPECT_EQ(look_ahead_decays(0, 0.95, 3), (std::vector<float>{-1, -1, -1, -1}));

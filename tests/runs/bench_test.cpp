@@ -176,7 +176,7 @@ TEST(Bench, TimelineIsATraceOfEveryRank) {
             EXPECT_EQ(begins[i]["id"], ends[i]["id"]);
             EXPECT_LT(begins[i]["ts"].get<double>(), ends[i]["ts"].get<double>());
             EXPECT_LE(ends[i]["ts"].get<double>(), waited);
-            sums[size_t(rank)].push_back(begins[i]["name"]);
+            sums[rank].push_back(begins[i]["name"]);
         }
     }
     EXPECT_EQ(sums[0], sums[1]);

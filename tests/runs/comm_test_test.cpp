@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "backend/cpu/cpu_backend.h"
-#include "bench/sums.h"
+#include "bench/all_reduces.h"
 #include "cli/command_line.h"
 #include "tests/support/cluster.h"
 #include "tests/support/sample_log.h"
@@ -22,7 +22,7 @@ public:
     WrongBackend(int from, size_t element) : cpu::CpuBackend({1}, test_comm()), from_(from), element_(element) {}
     void allreduce(Tensor bucket, size_t counts, Tape& tape) override {
         cpu::CpuBackend::allreduce(bucket, counts, tape);
-        tape.push_back({{.name = "damage"}, Lane::compute, [this, bucket] {
+        tape.push_back({{.name = "damage"}, Resource::compute, [this, bucket] {
                             if (++sums_ >= from_ && element_ < bucket.count()) bucket.as<float>()[element_] += 1;
                         }});
     }
@@ -117,12 +117,12 @@ TEST(CommTest, WrongSumsAreCode6) {
     testing::internal::CaptureStdout();
     WrongBackend third(3, 0), late(1, 300'000);
     EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "step 3"},
-                                   [&] { sum_small_numbers(test_comm(), third, {.steps = 5}); }));
+                                   [&] { all_reduce_small_numbers(test_comm(), third, {.steps = 5}); }));
     EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "1 of 524288 elements"},
-                                   [&] { measure_sums(test_comm(), late, parse_sizes("512K..4M"), 1, 1); }));
+                                   [&] { measure_all_reduces(test_comm(), late, parse_sizes("512K..4M"), 1, 1); }));
     WrongBackend right(1'000'000, 0);
-    sum_small_numbers(test_comm(), right, {.steps = 5});
-    measure_sums(test_comm(), right, parse_sizes("512K..4M"), 1, 1);
+    all_reduce_small_numbers(test_comm(), right, {.steps = 5});
+    measure_all_reduces(test_comm(), right, parse_sizes("512K..4M"), 1, 1);
     const std::string out = testing::internal::GetCapturedStdout();
     EXPECT_EQ(count(out, "reduced sum"), 3 + 5) << out;
 }

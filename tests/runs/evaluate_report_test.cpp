@@ -105,7 +105,7 @@ TEST_F(EvaluateReport, PicturesAreThoseOfTheMistakes) {
         size_t number = 0;
         for (const auto& mistake : report.at("mistakes")) {
             const int64_t image = mistake.at("image");
-            const ImagePlace place = reader.info().ragged ? reader.places()[size_t(image)] : ImagePlace{0, 28, 28};
+            const ImagePlace place = reader.info().ragged ? reader.places()[image] : ImagePlace{0, 28, 28};
             std::vector<uint8_t> pixels(size_t(place.height * place.width * reader.info().channels));
             int32_t label = 0;
             reader.read(image, 1, pixels.data(), &label);

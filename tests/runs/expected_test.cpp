@@ -71,7 +71,7 @@ TEST_F(Expected, OfABenchmarkHasItsExposedSums) {
 }
 
 // NCCL's constants do not apply to MPI.
-TEST_F(Expected, IsLeftOutOnCpusWithoutMeasuredSums) {
+TEST_F(Expected, IsLeftOutOnCpusWithoutMeasuredAllReduces) {
     write_file(path("nccl.cluster"), "nodes = 1\ngpus-per-node = 8\nnode-bandwidth = 100\n");
     const Finished f = bench(2, "--output " + path("r2") + " --cluster " + path("nccl.cluster"));
     ASSERT_EQ("", failure(f));
@@ -101,7 +101,7 @@ TEST_F(Expected, OfAScalingTableIsByTheFewestRanks) {
     EXPECT_TRUE(j[0]["expected_samples_per_second"].is_null());  // the others are expected from this one
     const double one = j[0]["samples_per_second"];
     for (const auto& [at, ranks, largest] : {std::tuple{1, 2, largest_of_two}, {2, 4, 1.0491}}) {
-        const double expected = j[size_t(at)]["expected_samples_per_second"], loss = 1 + 0.06 * (ranks - 1) / 7.0;
+        const double expected = j[at]["expected_samples_per_second"], loss = 1 + 0.06 * (ranks - 1) / 7.0;
         EXPECT_NEAR(expected, ranks * one / (loss * (1 + spread * largest)), 1e-3 * expected);
     }
     const Finished text = run(report + " --cluster " + path("fast.cluster"));

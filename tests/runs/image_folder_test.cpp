@@ -34,8 +34,8 @@ std::vector<Row> rows_in(const std::string& dir, const std::string& split) {
     for (int64_t i = 0; i < info.images; ++i) {
         Row row{info.height, info.width, -1, {}};
         if (info.ragged) {
-            row.height = places[size_t(i)].height;
-            row.width = places[size_t(i)].width;
+            row.height = places[i].height;
+            row.width = places[i].width;
         }
         row.pixels.resize(size_t(row.height) * size_t(row.width) * 3);
         reader.read(i, 1, row.pixels.data(), &row.label);

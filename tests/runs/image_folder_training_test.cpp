@@ -31,7 +31,7 @@ RgbImage image_of(int label, int i) {
 int class_of(const uint8_t* pixels, size_t count) {
     std::array<double, 3> mean{};
     for (size_t at = 0; at < 3 * count; ++at) mean[at % 3] += pixels[at] / double(count);
-    const auto level = [&](int channel) { return int(std::lround((mean[size_t(channel)] - 60) / 70)); };
+    const auto level = [&](int channel) { return int(std::lround((mean[channel] - 60) / 70)); };
     return level(0) * 9 + level(1) * 3 + level(2);
 }
 
@@ -119,7 +119,7 @@ TEST_F(ImageFolderTraining, EveryLabelIsOfItsImage) {
         const std::vector<ImagePlace> places = reader.places();
         for (size_t i = 0; i < places.size(); ++i) {
             ASSERT_EQ(labels[i],
-                      class_of(&pixels[size_t(places[i].offset)], size_t(places[i].height) * size_t(places[i].width)));
+                      class_of(&pixels[places[i].offset], size_t(places[i].height) * size_t(places[i].width)));
             ASSERT_EQ(std::min(places[i].height, places[i].width), 64);
             ++counts[labels[i]];
         }

@@ -1,5 +1,5 @@
 // convoy sweep, started as users start it: what it trains, what it leaves, and how it is stopped
-// and continued. Which trainings it starts is in unit/sweep_plan_test.cpp.
+// and continued. Which trainings it starts is in unit/sweep_spec_test.cpp.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -21,14 +21,14 @@ Floats stream(const std::string& name, size_t n) {
 
 ModelRunner::ModelRunner(Backend& backend, const Graph& graph, int batch, const TrainingRule& rule)
     : backend_(backend), graph_(graph), batch_(batch), state_(graph, backend, &rule.optimizer) {
-    const ProgramPlan plan = plan_program(graph, backend, {batch, batch, 0, true});
-    arena_ = backend.allocate(plan.memory.bytes);
+    const PreparedProgram prepared = prepare_program(graph, backend, {batch, batch, 0, true});
+    arena_ = backend.allocate(prepared.memory.bytes);
     counters_ = upload(backend, std::vector<Counters>(1));
     learning_rates_ = upload(backend, Floats(size_t(rule.steps), rule.learning_rate));
     ring_ = backend.allocate(sizeof(StepRecord));
     auto* counters = static_cast<Counters*>(counters_.get());
-    program_ = lower({graph, backend, state_, arena_, 1, false, counters}, plan,
-                     plan_buckets(state_.counts(), size_t(1) << 20), nullptr);
+    program_ = lower({graph, backend, state_, arena_, 1, false, counters}, prepared,
+                     cut_buckets(state_.counts(), size_t(1) << 20), nullptr);
     forward_backward_ = backend.finish(program_.tape);
 
     Update update = state_.update(rule.optimizer, rule.weight_decay, false);
@@ -54,10 +54,10 @@ void ModelRunner::fill_params() {
     std::vector<float> bound(graph_.params.size(), 0.1f);  // for biases
     for (const Op& op : graph_.ops) {
         if (const auto* conv = std::get_if<Conv>(&op)) {
-            const Shape s = graph_.params[size_t(conv->weight)].shape;
-            bound[size_t(conv->weight)] = float(std::sqrt(3.0 / double(s.h * s.w * s.c)));
+            const Shape s = graph_.params[conv->weight].shape;
+            bound[conv->weight] = float(std::sqrt(3.0 / double(s.h * s.w * s.c)));
         } else if (const auto* linear = std::get_if<Linear>(&op)) {
-            bound[size_t(linear->weight)] = float(1 / std::sqrt(double(graph_.params[size_t(linear->weight)].shape.c)));
+            bound[linear->weight] = float(1 / std::sqrt(double(graph_.params[linear->weight].shape.c)));
         }
     }
     for (size_t id = 0; id < graph_.params.size(); ++id) {
@@ -89,7 +89,7 @@ void ModelRunner::forward_backward() {  // the arena shares memory, so the input
 }
 
 Floats ModelRunner::gradient(ParamId id) const {
-    Floats g = get(state_.gradients()[size_t(id)]);
+    Floats g = get(state_.gradients()[id]);
     for (float& v : g) v /= loss_scale_;
     return g;
 }

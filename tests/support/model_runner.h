@@ -32,7 +32,7 @@ public:
 
     double loss() const;  ///< mean loss of the batch in the last forward_backward
     Floats logits() const { return get(program_.logits); }
-    Floats param(ParamId id) const { return get(state_.params()[size_t(id)]); }
+    Floats param(ParamId id) const { return get(state_.params()[id]); }
     Floats gradient(ParamId id) const;  ///< gradient of the loss, without the loss scale
 
 private:

@@ -8,7 +8,7 @@ namespace convoy::test {
 StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, OptimizerSpec spec, float learning_rate,
                        uint64_t seed, size_t bucket)
     : backend_(backend), state_(graph, backend, &spec) {
-    const Value& input = graph.values[size_t(graph.input)];
+    const Value& input = graph.values[graph.input];
     std::vector<uint8_t> images(size_t(batch) * input.h * input.w * input.c);
     for (size_t i = 0; i < images.size(); ++i) images[i] = uint8_t(philox(seed, uint32_t(i), 1, 0, 0).word[0] >> 24);
     std::vector<int32_t> labels;
@@ -20,10 +20,10 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
     ring_ = backend.allocate(ring_size * sizeof(StepRecord));
     auto* counters = static_cast<Counters*>(counters_.get());
 
-    const ProgramPlan plan = plan_program(graph, backend, {batch, batch, 0, true});
-    arena_ = backend.allocate(plan.memory.bytes);
-    Program p = lower({graph, backend, state_, arena_, seed, false, counters}, plan,
-                      plan_buckets(state_.counts(), bucket), [&](Program& program) {
+    const PreparedProgram prepared = prepare_program(graph, backend, {batch, batch, 0, true});
+    arena_ = backend.allocate(prepared.memory.bytes);
+    Program p = lower({graph, backend, state_, arena_, seed, false, counters}, prepared,
+                      cut_buckets(state_.counts(), bucket), [&](Program& program) {
                           backend.gather({{images_.get(), {batch, input.h, input.w, input.c}, DType::u8},
                                           {labels_.get(), {batch, 1, 1, 1}, DType::i32},
                                           nullptr,
@@ -51,9 +51,9 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
                     .batch = batch,
                     .global_batch = batch},
                    p.tape);
-    ways_ = plan.ways;
-    for (const OpMemory& memory : plan.ways->memory) unwritten_ += !memory.writes_value;
-    for (const Step& step : p.tape) tape_.push_back(step.id);
+    algorithms_ = prepared.algorithms;
+    for (const OpMemory& memory : prepared.algorithms->memory) unwritten_ += !memory.writes_value;
+    for (const Launch& launch : p.tape) tape_.push_back(launch.id);
     probes_ = p.probes;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);
@@ -71,7 +71,7 @@ StepRecord StepRunner::step() {
     backend_.upload(counters_.get(), &now, sizeof now);
     run_();
     backend_.synchronize();
-    return download<StepRecord>(backend_, ring_.get(), ring_size)[size_t(done_++ % ring_size)];
+    return download<StepRecord>(backend_, ring_.get(), ring_size)[done_++ % ring_size];
 }
 
 }  // namespace convoy::test

@@ -21,15 +21,15 @@ public:
     Floats weights() const { return get(state_.weights()); }
     Floats running() const { return get(state_.running()); }
     Floats gradients() const { return get(state_.gradient_slice(0, state_.end_of_arena())); }
-    Floats gradient(ParamId id) const { return get(state_.gradients()[size_t(id)]); }
+    Floats gradient(ParamId id) const { return get(state_.gradients()[id]); }
     Floats logits() const { return get(logits_); }
     /// Counts operations whose output is not written.
     int unwritten() const { return unwritten_; }
     const State& state() const { return state_; }
     /// Returns how the operations of a step run.
-    const Ways& ways() const { return *ways_; }
-    /// Returns the identity of each step of the tape, in order.
-    const std::vector<StepId>& tape() const { return tape_; }
+    const Algorithms& algorithms() const { return *algorithms_; }
+    /// Returns the identity of each launch of the tape, in order.
+    const std::vector<LaunchId>& tape() const { return tape_; }
     const std::vector<Probe>& probes() const { return probes_; }
 
 private:
@@ -40,12 +40,12 @@ private:
     State state_;
     Buffer images_, labels_, arena_, counters_, rates_, ring_;
     Tensor logits_;
-    std::vector<StepId> tape_;
+    std::vector<LaunchId> tape_;
     std::vector<Probe> probes_;
     std::function<void()> run_;
     int64_t done_ = 0;
     int unwritten_ = 0;
-    std::shared_ptr<const Ways> ways_;
+    std::shared_ptr<const Algorithms> algorithms_;
 };
 
 }  // namespace convoy::test

@@ -62,7 +62,7 @@ Training::Training(Backend& backend, const Graph& graph, const Samples& train, c
       train_(test_comm(), backend, info_of(train, "train"), reader_of(train)),
       test_(data_set_of(test, backend)),
       trainer(test_comm(), backend, graph_, train_, test_.get(), setup, requests) {
-    trainer.programs().plan();
+    trainer.programs().prepare();
     trainer.programs().build();
     trainer.programs().initialise();
 }

@@ -27,9 +27,7 @@ struct Samples {
 
     int count() const { return int(labels.size()); }
     /// Returns the model's input for a pixel: (pixel / 255 - 0.5) / 0.25.
-    double input(int sample, int channel) const {
-        return (pixels[size_t(sample * channels + channel)] / 255.0 - 0.5) / 0.25;
-    }
+    double input(int sample, int channel) const { return (pixels[sample * channels + channel] / 255.0 - 0.5) / 0.25; }
 };
 Samples draw_samples(int count, uint64_t seed);
 

@@ -35,16 +35,16 @@ Cluster a100(int nodes) {
             .cpu = CpuVendor::amd};
 }
 
-void expect_sum(const Cluster& c, double bytes, int nodes, int ranks_per_node, const std::string& way,
-                double microseconds) {
-    const SumTime t = all_reduce_time(c, bytes, nodes, ranks_per_node);
-    EXPECT_EQ(std::string(t.algorithm) + " " + t.protocol, way) << bytes << " bytes on " << nodes << " nodes";
+void expect_time(const Cluster& c, double bytes, int nodes, int ranks_per_node, const std::string& by,
+                 double microseconds) {
+    const AllReduceTime t = all_reduce_time(c, bytes, nodes, ranks_per_node);
+    EXPECT_EQ(std::string(t.algorithm) + " " + t.protocol, by) << bytes << " bytes on " << nodes << " nodes";
     EXPECT_NEAR(t.seconds * 1e6, microseconds, microseconds * rounding) << bytes << " bytes on " << nodes << " nodes";
     EXPECT_FALSE(t.measured);
 }
 
 TEST(AllReduceTime, OfOneRankIsZero) {
-    const SumTime t = all_reduce_time(v100(1), GiB, 1, 1);
+    const AllReduceTime t = all_reduce_time(v100(1), GiB, 1, 1);
     EXPECT_EQ(t.seconds, 0);
     EXPECT_STREQ(t.algorithm, "none");
 }
@@ -53,41 +53,41 @@ TEST(AllReduceTime, OfOneRankIsZero) {
 // each byte passes twice.
 TEST(AllReduceTime, OnOneNodeByHand) {
     // 12 channels. Tree LL: min(0.92 * 130, 12 * 26.5) / 3.8 = 31.4737 GB/s, all of it below 1 KiB.
-    expect_sum(v100(1), 1024, 1, 8, "ring LL", 6.6 + 14 * 0.6 + 1024 * 1.75 / 39e3);
+    expect_time(v100(1), 1024, 1, 8, "ring LL", 6.6 + 14 * 0.6 + 1024 * 1.75 / 39e3);
     // At 512 KiB (2^13 * 64) tree LL has 0.4 of that, tree LL128 0.6 of 7/9 of 119.6 GB/s; ring LL
     // is bound by 39 GB/s, ring LL128 has 0.92 of 130.
-    expect_sum(v100(1), 0.5 * MiB, 1, 8, "ring LL", 6.6 + 14 * 0.6 + 524288 * 1.75 / 39e3);
-    expect_sum(v100(1), 8 * MiB, 1, 8, "ring LL128", 14 + 14 * 1.9 + 8388608 * 1.75 / (0.92 * 130e3));
-    expect_sum(v100(1), GiB, 1, 8, "ring Simple", 8.4 + 14 * 3.4 + 1073741824 * 1.75 / 130e3);
+    expect_time(v100(1), 0.5 * MiB, 1, 8, "ring LL", 6.6 + 14 * 0.6 + 524288 * 1.75 / 39e3);
+    expect_time(v100(1), 8 * MiB, 1, 8, "ring LL128", 14 + 14 * 1.9 + 8388608 * 1.75 / (0.92 * 130e3));
+    expect_time(v100(1), GiB, 1, 8, "ring Simple", 8.4 + 14 * 3.4 + 1073741824 * 1.75 / 130e3);
     // An Ampere's LL reaches 87.7 GB/s, so half of the bus, 115, is cut.
-    expect_sum(a100(1), 65536, 1, 8, "ring LL", 6.6 + 14 * 0.6 + 65536 * 1.75 / 87.7e3);
-    expect_sum(a100(1), 8 * MiB, 1, 8, "ring LL128", 14 + 14 * 1.9 + 8388608 * 1.75 / (0.92 * 230e3));
-    expect_sum(a100(1), GiB, 1, 8, "ring Simple", 8.4 + 14 * 3.4 + 1073741824 * 1.75 / 230e3);
+    expect_time(a100(1), 65536, 1, 8, "ring LL", 6.6 + 14 * 0.6 + 65536 * 1.75 / 87.7e3);
+    expect_time(a100(1), 8 * MiB, 1, 8, "ring LL128", 14 + 14 * 1.9 + 8388608 * 1.75 / (0.92 * 230e3));
+    expect_time(a100(1), GiB, 1, 8, "ring Simple", 8.4 + 14 * 3.4 + 1073741824 * 1.75 / 230e3);
 }
 
 // 16 ranks on 2 nodes: 30 hops, 2 of them between nodes, and 30/16. A tree has one level of nodes.
 TEST(AllReduceTime, OnTwoNodesByHand) {
     // Ring LL would take 6.6 + 28 * 1 + 2 * 2.7 = 40 us, because the processor delays each hop by 1
     // us.
-    expect_sum(v100(2), 1024, 2, 8, "tree LL", 6.8 + 2 * (7 * 0.6 + 5) + 1024 / (0.5 * 0.92 * 12e3 / 3.8 * 0.9));
+    expect_time(v100(2), 1024, 2, 8, "tree LL", 6.8 + 2 * (7 * 0.6 + 5) + 1024 / (0.5 * 0.92 * 12e3 / 3.8 * 0.9));
     // Ring LL128: 0.92 of the adapter. Tree LL128 has 0.9 * 15/16 of as much, but reads twice.
-    expect_sum(v100(2), 8 * MiB, 2, 8, "ring LL128", 14 + 28 * 1.9 + 2 * 4 + 8388608 * 1.875 / (0.92 * 12e3));
+    expect_time(v100(2), 8 * MiB, 2, 8, "ring LL128", 14 + 28 * 1.9 + 2 * 4 + 8388608 * 1.875 / (0.92 * 12e3));
     // Simple: a hop in a node waits max(3.4, 3 * 1) us; on Volta 1.9 times as long in all.
-    expect_sum(v100(2), GiB, 2, 8, "ring Simple", 1.9 * (8.4 + 28 * 3.4 + 2 * 14) + 1073741824 * 1.875 / 12e3);
+    expect_time(v100(2), GiB, 2, 8, "ring Simple", 1.9 * (8.4 + 28 * 3.4 + 2 * 14) + 1073741824 * 1.875 / 12e3);
     // 8 * 24 GB/s are less than the 230 inside. AMD: 2 us per hop, and 6 for Simple; Ampere: 1.4.
     // Tree LL128: 0.9 of 15/16 of 0.92 * 192; 24 channels would carry 480.
-    expect_sum(a100(2), 8 * MiB, 2, 8, "tree LL128",
-               14 + 2 * (7 * 1.25 + 8.5) + 8388608 / (0.5 * 0.9 * 0.9375 * 0.92 * 192e3));
-    expect_sum(a100(2), 64 * MiB, 2, 8, "ring LL128", 14 + 28 * 2 + 2 * 4 + 67108864 * 1.875 / (0.92 * 192e3));
-    expect_sum(a100(2), GiB, 2, 8, "ring Simple", 1.4 * (8.4 + 28 * 6 + 2 * 14) + 1073741824 * 1.875 / 192e3);
+    expect_time(a100(2), 8 * MiB, 2, 8, "tree LL128",
+                14 + 2 * (7 * 1.25 + 8.5) + 8388608 / (0.5 * 0.9 * 0.9375 * 0.92 * 192e3));
+    expect_time(a100(2), 64 * MiB, 2, 8, "ring LL128", 14 + 28 * 2 + 2 * 4 + 67108864 * 1.875 / (0.92 * 192e3));
+    expect_time(a100(2), GiB, 2, 8, "ring Simple", 1.4 * (8.4 + 28 * 6 + 2 * 14) + 1073741824 * 1.875 / 192e3);
 }
 
 // 32 ranks on 4 nodes: 62 hops, 6 of them between nodes, and 62/32. A tree has two levels of nodes.
 TEST(AllReduceTime, OnFourNodesByHand) {
-    expect_sum(v100(4), 1024, 4, 8, "tree LL", 6.8 + 2 * (7 * 0.6 + 2 * 5) + 1024 / (0.5 * 0.92 * 12e3 / 3.8 * 0.9));
-    expect_sum(v100(4), 8 * MiB, 4, 8, "ring LL128", 14 + 56 * 1.9 + 6 * 4 + 8388608 * 1.9375 / (0.92 * 12e3));
-    expect_sum(v100(4), GiB, 4, 8, "ring Simple", 1.9 * (8.4 + 56 * 3.4 + 6 * 14) + 1073741824 * 1.9375 / 12e3);
-    expect_sum(a100(4), GiB, 4, 8, "ring Simple", 1.4 * (8.4 + 56 * 6 + 6 * 14) + 1073741824 * 1.9375 / 192e3);
+    expect_time(v100(4), 1024, 4, 8, "tree LL", 6.8 + 2 * (7 * 0.6 + 2 * 5) + 1024 / (0.5 * 0.92 * 12e3 / 3.8 * 0.9));
+    expect_time(v100(4), 8 * MiB, 4, 8, "ring LL128", 14 + 56 * 1.9 + 6 * 4 + 8388608 * 1.9375 / (0.92 * 12e3));
+    expect_time(v100(4), GiB, 4, 8, "ring Simple", 1.9 * (8.4 + 56 * 3.4 + 6 * 14) + 1073741824 * 1.9375 / 12e3);
+    expect_time(a100(4), GiB, 4, 8, "ring Simple", 1.4 * (8.4 + 56 * 6 + 6 * 14) + 1073741824 * 1.9375 / 192e3);
 }
 
 // NCCL's tables and formulas as in its source (src/graph/tuning.cc, 5067397c), in microseconds and
@@ -155,14 +155,14 @@ void expect_nccls(const Cluster& c, int nodes, int ppn, double bytes) {
                     .nvlink = c.link == NodeLink::nvlink,
                     .amd = c.cpu == CpuVendor::amd};
     double best = INFINITY;
-    std::string way;
+    std::string by;
     for (int p = 0; p < 3; ++p)
         for (const int a : {Nccl::RING, Nccl::TREE})
             if (const double seconds = nccl.seconds(a, p, bytes); seconds < best) {
                 best = seconds;
-                way = std::string(a == Nccl::RING ? "ring " : "tree ") + (p == 0 ? "LL" : p == 1 ? "LL128" : "Simple");
+                by = std::string(a == Nccl::RING ? "ring " : "tree ") + (p == 0 ? "LL" : p == 1 ? "LL128" : "Simple");
             }
-    expect_sum(c, bytes, nodes, ppn, way, best * 1e6);
+    expect_time(c, bytes, nodes, ppn, by, best * 1e6);
 }
 
 TEST(AllReduceTime, IsTheLeastOfNcclsModelEverywhere) {
@@ -197,12 +197,12 @@ TEST(AllReduceTime, PlateauOfSimpleBeginsAt64BytesOfAChannelAndRank) {
     c.link = NodeLink::pcie;
     // one rank per node: the latency of trees
     const double latency = 8.4 + 2 * 14;
-    expect_sum(c, 255, 2, 1, "ring Simple", latency + 255 / 1e-3);
-    expect_sum(c, 256, 2, 1, "ring Simple", 1.4 * latency + 256 / 1e-3);
+    expect_time(c, 255, 2, 1, "ring Simple", latency + 255 / 1e-3);
+    expect_time(c, 256, 2, 1, "ring Simple", 1.4 * latency + 256 / 1e-3);
     c.gpu = GpuGeneration::volta;
-    expect_sum(c, 256, 2, 1, "ring Simple", 1.9 * latency + 256 / 1e-3);
-    expect_sum(c, 255, 1, 2, "ring Simple", 8.4 + 2 * 5.7 + 255 / 1e-3);
-    expect_sum(c, 4096, 1, 2, "ring Simple", 8.4 + 2 * 5.7 + 4096 / 1e-3);
+    expect_time(c, 256, 2, 1, "ring Simple", 1.9 * latency + 256 / 1e-3);
+    expect_time(c, 255, 1, 2, "ring Simple", 8.4 + 2 * 5.7 + 255 / 1e-3);
+    expect_time(c, 4096, 1, 2, "ring Simple", 8.4 + 2 * 5.7 + 4096 / 1e-3);
 }
 
 // The corrections of trees, by powers of two of 64 bytes: on 100 nodes a tree is always the
@@ -211,13 +211,13 @@ TEST(AllReduceTime, TreesHaveTheirShareByPowersOfTwo) {
     Cluster c = a100(100);
     const double bus = 0.92 * 192e3, levels = std::log2(100);
     const double simple = 8.4 + 2 * (7 * 4 + levels * 14), ll128 = 14 + 2 * (7 * 1.25 + levels * 8.5);
-    expect_sum(c, 256 * MiB, 100, 8, "tree LL128", ll128 + 256 * MiB / (0.5 * 0.9375 * bus));
+    expect_time(c, 256 * MiB, 100, 8, "tree LL128", ll128 + 256 * MiB / (0.5 * 0.9375 * bus));
     // at 2^20 * 64 LL128 has 0.9 of 15/16; from 2^21 on it has all of it; Simple has 0.9 or less
-    expect_sum(c, 64 * MiB, 100, 8, "tree LL128", ll128 + 64 * MiB / (0.5 * 0.9 * 0.9375 * bus));
-    expect_sum(c, 128 * MiB - 64, 100, 8, "tree LL128", ll128 + (128 * MiB - 64) / (0.5 * 0.9 * 0.9375 * bus));
-    expect_sum(c, 128 * MiB, 100, 8, "tree LL128", ll128 + 128 * MiB / (0.5 * 0.9375 * bus));
+    expect_time(c, 64 * MiB, 100, 8, "tree LL128", ll128 + 64 * MiB / (0.5 * 0.9 * 0.9375 * bus));
+    expect_time(c, 128 * MiB - 64, 100, 8, "tree LL128", ll128 + (128 * MiB - 64) / (0.5 * 0.9 * 0.9375 * bus));
+    expect_time(c, 128 * MiB, 100, 8, "tree LL128", ll128 + 128 * MiB / (0.5 * 0.9375 * bus));
     // from 2^23 * 64 on Simple has all of its bandwidth
-    expect_sum(c, 512 * MiB, 100, 8, "tree Simple", simple + 512 * MiB / (0.5 * bus));
+    expect_time(c, 512 * MiB, 100, 8, "tree Simple", simple + 512 * MiB / (0.5 * bus));
 }
 
 TEST(AllReduceTime, OverPcieThereIsNoLl128) {
@@ -235,15 +235,15 @@ TEST(AllReduceTime, InTheSwitchTakes25MicrosecondsAndItsBandwidth) {
     c.switch_bandwidth = 480e9;
     c.adapter_bandwidth = 48e9;
     c.hop_latency = 2e-6;
-    expect_sum(c, GiB, 1, 8, "switch ", 25 + GiB * 1.75 / 480e3);
+    expect_time(c, GiB, 1, 8, "switch ", 25 + GiB * 1.75 / 480e3);
     // small ones go by LL
     EXPECT_STREQ(all_reduce_time(c, 1024, 1, 8).algorithm, "ring");
     // Over 4 nodes the network takes longer: 6/4 of the bytes by 8 * 48 GB/s; two levels up and
     // down, each with a flush.
-    expect_sum(c, GiB, 4, 8, "switch ", 25 + 2 * 2 * (20.9 + 2 * 2) + GiB * 1.5 / 384e3);
+    expect_time(c, GiB, 4, 8, "switch ", 25 + 2 * 2 * (20.9 + 2 * 2) + GiB * 1.5 / 384e3);
     c.adapter_bandwidth = 480e9;
     c.node_bandwidth = 100e9;
-    expect_sum(c, GiB, 4, 8, "switch ", 25 + 2 * 2 * (20.9 + 2 * 2) + GiB * 1.75 / 480e3);
+    expect_time(c, GiB, 4, 8, "switch ", 25 + 2 * 2 * (20.9 + 2 * 2) + GiB * 1.75 / 480e3);
     EXPECT_STRNE(all_reduce_time(c, GiB, 4, 1).algorithm, "switch") << "one GPU a node has none";
 }
 
@@ -252,25 +252,26 @@ TEST(AllReduceTime, HierarchicalSumsEachNodeAndThenOverNodes) {
     c.hierarchical = true;
     c.hop_latency = 1e-6;
     // 7 steps each way inside; 3 each way between, of an eighth of the bytes by each rank
-    expect_sum(c, 64 * MiB, 4, 8, "hierarchical ",
-               8.4 + 14 * 3.4 + 6 * (14 + 2) + 67108864 * 1.75 / 130e3 + 67108864 * 1.5 / 12e3);
+    expect_time(c, 64 * MiB, 4, 8, "hierarchical ",
+                8.4 + 14 * 3.4 + 6 * (14 + 2) + 67108864 * 1.75 / 130e3 + 67108864 * 1.5 / 12e3);
     c.link = NodeLink::pcie;
-    expect_sum(c, 64 * MiB, 4, 8, "hierarchical ",
-               8.4 + 14 * 5.7 + 6 * (14 + 2) + 67108864 * 1.75 / 130e3 + 67108864 * 1.5 / 12e3);
+    expect_time(c, 64 * MiB, 4, 8, "hierarchical ",
+                8.4 + 14 * 5.7 + 6 * (14 + 2) + 67108864 * 1.75 / 130e3 + 67108864 * 1.5 / 12e3);
     EXPECT_STREQ(all_reduce_time(c, 64 * MiB, 1, 8).algorithm, "ring");
 }
 
 /// Returns the time that all_reduce_time models without a table.
 double modelled(Cluster c, double bytes, int nodes, int ranks_per_node) {
-    c.sums.clear();
+    c.all_reduces.clear();
     return all_reduce_time(c, bytes, nodes, ranks_per_node).seconds;
 }
 
 TEST(AllReduceTime, OfAMeasuredTableIsWhatWasMeasured) {
     Cluster c = v100(4);
     // unsorted; includes sums of another number of ranks, and of one rank
-    c.sums = {{2, 8, 16 * MiB, 4e-3}, {1, 8, MiB, 1e-4}, {2, 8, MiB, 1e-3}, {2, 4, MiB, 9e-4}, {1, 1, MiB, 5e-6}};
-    const SumTime there = all_reduce_time(c, MiB, 2, 8);
+    c.all_reduces = {
+        {2, 8, 16 * MiB, 4e-3}, {1, 8, MiB, 1e-4}, {2, 8, MiB, 1e-3}, {2, 4, MiB, 9e-4}, {1, 1, MiB, 5e-6}};
+    const AllReduceTime there = all_reduce_time(c, MiB, 2, 8);
     EXPECT_TRUE(there.measured);
     EXPECT_DOUBLE_EQ(there.seconds, 1e-3);
     EXPECT_DOUBLE_EQ(all_reduce_time(c, 16 * MiB, 2, 8).seconds, 4e-3);
@@ -287,31 +288,31 @@ TEST(AllReduceTime, OfAMeasuredTableIsWhatWasMeasured) {
 
 TEST(AllReduceTime, OfAMeasuredTableIsCarriedByTheModelsRatio) {
     Cluster c = v100(8);
-    c.sums = {{2, 8, MiB, 1e-3}, {2, 8, 16 * MiB, 4e-3}};
+    c.all_reduces = {{2, 8, MiB, 1e-3}, {2, 8, 16 * MiB, 4e-3}};
     const double ratio = modelled(c, 4 * MiB, 4, 8) / modelled(c, 4 * MiB, 2, 8);
     EXPECT_GT(ratio, 1.05);
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 4, 8).seconds, 2e-3 * ratio, 1e-12);
     EXPECT_TRUE(all_reduce_time(c, 4 * MiB, 4, 8).measured);
     // Given tables of 2 and of 16 nodes, 8 nodes use the latter. 4 nodes, as near to 2 as to 8, use
     // the smaller.
-    c.sums.push_back({16, 8, 4 * MiB, 7e-3});
+    c.all_reduces.push_back({16, 8, 4 * MiB, 7e-3});
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 8, 8).seconds,
                 7e-3 * modelled(c, 4 * MiB, 8, 8) / modelled(c, 4 * MiB, 16, 8), 1e-12);
-    c.sums.back().nodes = 8;
+    c.all_reduces.back().nodes = 8;
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 4, 8).seconds, 2e-3 * ratio, 1e-12);
 }
 
 TEST(AllReduceTime, OfOneNodeSaysNothingAboutSeveralNorTheOtherWayRound) {
     Cluster c = v100(4);
-    c.sums = {{1, 8, 4 * MiB, 1e-2}};
+    c.all_reduces = {{1, 8, 4 * MiB, 1e-2}};
     EXPECT_FALSE(all_reduce_time(c, 4 * MiB, 2, 8).measured);
     EXPECT_DOUBLE_EQ(all_reduce_time(c, 4 * MiB, 2, 8).seconds, modelled(c, 4 * MiB, 2, 8));
     EXPECT_TRUE(all_reduce_time(c, 4 * MiB, 1, 4).measured);
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 1, 4).seconds,
                 1e-2 * modelled(c, 4 * MiB, 1, 4) / modelled(c, 4 * MiB, 1, 8), 1e-12);
-    c.sums = {{2, 8, 4 * MiB, 1e-2}};
+    c.all_reduces = {{2, 8, 4 * MiB, 1e-2}};
     EXPECT_FALSE(all_reduce_time(c, 4 * MiB, 1, 8).measured);
-    c.sums = {{1, 1, 4 * MiB, 1e-5}};
+    c.all_reduces = {{1, 1, 4 * MiB, 1e-5}};
     EXPECT_FALSE(all_reduce_time(c, 4 * MiB, 1, 8).measured) << "one rank sums nothing";
 }
 

@@ -30,8 +30,8 @@ TEST(Augment, DrawsCoverEveryShiftAlike) {
     for (uint32_t sample = 0; sample < 9000; ++sample) {
         const AugmentDraw d = draw_augment(a, 1, 0, sample);
         ASSERT_TRUE(std::abs(d.dy) <= 4 && std::abs(d.dx) <= 4);
-        ++rows[size_t(d.dy + 4)];
-        ++columns[size_t(d.dx + 4)];
+        ++rows[d.dy + 4];
+        ++columns[d.dx + 4];
         mirrored += d.mirror;
     }
     for (size_t i = 0; i < 9; ++i) {  // five deviations of a binomial with mean 1,000

@@ -1,5 +1,5 @@
 // Results that convoy bench computes: quantiles, tables, work counted from shapes compared with
-// sums by hand, and the classes of a tape's steps.
+// sums by hand, and the classes of a tape's launches.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -72,23 +72,23 @@ TEST(BenchResult, WorkIsCountedFromShapes) {
         << "padded to 8";
 }
 
-/// Ways of the first op: forward takes a quarter of the products, in f32; its weight gradient is in
-/// f32.
-struct SomeWays final : Ways {
-    Products products(int op, StepPhase direction) const override {
-        if (op != 0 || direction == StepPhase::data_gradient) return {};
-        return {.of_direct = direction == StepPhase::forward ? 0.25 : 1, .in_f32 = true};
+/// Algorithms of the first op: forward takes a quarter of the multiplications, in f32; its weight
+/// gradient is in f32.
+struct SomeAlgorithms final : Algorithms {
+    Multiplications multiplications(int op, LaunchPhase direction) const override {
+        if (op != 0 || direction == LaunchPhase::data_gradient) return {};
+        return {.of_direct = direction == LaunchPhase::forward ? 0.25 : 1, .in_f32 = true};
     }
 };
 
 // Two 3x3 convolutions of 8 channels on 6x6, on 5 samples.
-TEST(BenchResult, WhatIsMultipliedIsCountedByWay) {
+TEST(BenchResult, WhatIsMultipliedIsCountedByAlgorithm) {
     GraphBuilder b("tiny", 6, 6, 8, 3);
     const ValueId first = b.conv("a", b.input(), 8, 3, 1, 1, {Init::constant, 0});
     const Graph f32 = b.finish(b.linear("l", b.conv("b", first, 8, 3, 1, 1, {Init::constant, 0}), 3), 0),
                 graph = with_precision(f32, Precision::bf16);
     const double conv = 2.0 * 5 * 36 * 8 * 9 * 8;
-    const WorkByClass work = work_of_step(graph, 5, 1, {}, SomeWays());
+    const WorkByClass work = work_of_step(graph, 5, 1, {}, SomeAlgorithms());
     EXPECT_DOUBLE_EQ(work.at("conv forward").flops, 2 * conv);
     EXPECT_DOUBLE_EQ(work.at("conv forward").f32, conv / 4);
     EXPECT_DOUBLE_EQ(work.at("conv forward").typed, conv) << "of the second convolution";
@@ -96,8 +96,8 @@ TEST(BenchResult, WhatIsMultipliedIsCountedByWay) {
     EXPECT_DOUBLE_EQ(work.at("conv weight gradient").typed, conv);
     EXPECT_DOUBLE_EQ(work.at("conv data gradient").f32, 0);
     EXPECT_DOUBLE_EQ(work.at("conv data gradient").typed, conv);
-    EXPECT_DOUBLE_EQ(work_of_step(f32, 5, 1, {}, SomeWays()).at("conv forward").f32, 0) << "f32 is its own type";
-    EXPECT_DOUBLE_EQ(work_of_step(f32, 5, 1, {}, SomeWays()).at("conv forward").typed, 1.25 * conv);
+    EXPECT_DOUBLE_EQ(work_of_step(f32, 5, 1, {}, SomeAlgorithms()).at("conv forward").f32, 0) << "f32 is its own type";
+    EXPECT_DOUBLE_EQ(work_of_step(f32, 5, 1, {}, SomeAlgorithms()).at("conv forward").typed, 1.25 * conv);
 
     BenchResult result;
     result.ceilings = {.flops = 100, .f32_flops = 50, .bytes = 10};
@@ -123,10 +123,10 @@ TEST(BenchResult, WorkAgreesWithTheGraphsOwnCount) {
     }
 }
 
-TEST(BenchResult, StepsOfATapeHaveClasses) {
+TEST(BenchResult, LaunchesOfATapeHaveClasses) {
     const Graph graph = fuse(build_model(usual_images("resnet18")));
-    const auto step_in = [](const Graph& g, const std::string& op, StepPhase phase, const std::string& fused = "") {
-        StepId id{.phase = phase};
+    const auto launch_in = [](const Graph& g, const std::string& op, LaunchPhase phase, const std::string& fused = "") {
+        LaunchId id{.phase = phase};
         for (size_t i = 0; i < g.ops.size(); ++i) {
             if (op == name_of(g.ops[i])) id.op = int(i);
             if (fused == name_of(g.ops[i]) && id.fused_op < 0) id.fused_op = int(i);
@@ -134,30 +134,30 @@ TEST(BenchResult, StepsOfATapeHaveClasses) {
         EXPECT_GE(id.op, 0) << op;
         return id;
     };
-    const auto step = [&](const char* op, StepPhase phase) { return step_in(graph, op, phase); };
-    const StepId gather{.phase = StepPhase::gather, .name = "of any name"}, sum{.phase = StepPhase::all_reduce};
-    EXPECT_EQ(class_of_step(step("conv", StepPhase::forward), graph), "conv forward");
-    EXPECT_EQ(class_of_step(step("conv", StepPhase::weight_gradient), graph), "conv weight gradient");
-    EXPECT_EQ(class_of_step(step("linear", StepPhase::gradient), graph), "linear gradient");
-    EXPECT_EQ(class_of_step(step("linear", StepPhase::bias), graph), "linear bias forward");
-    EXPECT_EQ(class_of_step(step("batch_norm", StepPhase::forward), graph), "batch norm forward");
-    EXPECT_EQ(class_of_step(step("batch_norm", StepPhase::gradient), graph), "batch norm gradient");
+    const auto launch = [&](const char* op, LaunchPhase phase) { return launch_in(graph, op, phase); };
+    const LaunchId gather{.phase = LaunchPhase::gather, .name = "of any name"}, sum{.phase = LaunchPhase::all_reduce};
+    EXPECT_EQ(class_of_launch(launch("conv", LaunchPhase::forward), graph), "conv forward");
+    EXPECT_EQ(class_of_launch(launch("conv", LaunchPhase::weight_gradient), graph), "conv weight gradient");
+    EXPECT_EQ(class_of_launch(launch("linear", LaunchPhase::gradient), graph), "linear gradient");
+    EXPECT_EQ(class_of_launch(launch("linear", LaunchPhase::bias), graph), "linear bias forward");
+    EXPECT_EQ(class_of_launch(launch("batch_norm", LaunchPhase::forward), graph), "batch norm forward");
+    EXPECT_EQ(class_of_launch(launch("batch_norm", LaunchPhase::gradient), graph), "batch norm gradient");
     const Graph plain = build_model(usual_images("resnet18"));
-    EXPECT_EQ(class_of_step(step_in(plain, "relu", StepPhase::forward), plain), "relu forward");
-    EXPECT_EQ(class_of_step(step_in(plain, "relu", StepPhase::gradient), plain), "relu gradient");
-    EXPECT_EQ(class_of_step(step("softmax_xent", StepPhase::forward), graph), "loss forward");
-    EXPECT_EQ(class_of_step(step("softmax_xent", StepPhase::gradient), graph), "loss gradient");
-    EXPECT_EQ(class_of_step(sum, graph), "all-reduce");
-    EXPECT_EQ(class_of_step(gather, graph), "gather");
+    EXPECT_EQ(class_of_launch(launch_in(plain, "relu", LaunchPhase::forward), plain), "relu forward");
+    EXPECT_EQ(class_of_launch(launch_in(plain, "relu", LaunchPhase::gradient), plain), "relu gradient");
+    EXPECT_EQ(class_of_launch(launch("softmax_xent", LaunchPhase::forward), graph), "loss forward");
+    EXPECT_EQ(class_of_launch(launch("softmax_xent", LaunchPhase::gradient), graph), "loss gradient");
+    EXPECT_EQ(class_of_launch(sum, graph), "all-reduce");
+    EXPECT_EQ(class_of_launch(gather, graph), "gather");
     const auto classes = by_class({{gather, 1}, {sum, 2}, {sum, 3}}, graph, {{"gather", {0, 9}}});
     ASSERT_EQ(classes.size(), 2u);
     EXPECT_EQ(classes[0].name, "all-reduce");
     EXPECT_DOUBLE_EQ(classes[0].seconds, 5);
     EXPECT_DOUBLE_EQ(classes[1].work.bytes, 9);
     const Graph pooled = fuse(build_model(usual_images("airbench94")));
-    const auto merged = by_class({{step_in(pooled, "batch_norm", StepPhase::forward, "pool"), 1},
-                                  {step_in(pooled, "pool", StepPhase::forward), 2},
-                                  {step_in(pooled, "batch_norm", StepPhase::forward), 4}},
+    const auto merged = by_class({{launch_in(pooled, "batch_norm", LaunchPhase::forward, "pool"), 1},
+                                  {launch_in(pooled, "pool", LaunchPhase::forward), 2},
+                                  {launch_in(pooled, "batch_norm", LaunchPhase::forward), 4}},
                                  pooled, {{"pool forward", {0, 5}}, {"batch norm forward", {0, 7}}});
     ASSERT_EQ(merged.size(), 1u);
     EXPECT_EQ(merged[0].name, "pool and batch norm forward");

@@ -1,9 +1,9 @@
-// Gradients that run at the same time on a GPU: counts of blocks by hand, and the decision both
-// ways.
+// Gradients that run at the same time on a GPU: counts of blocks by hand, and both outcomes of the
+// selection.
 #include <gtest/gtest.h>
 
+#include "backend/gpu/algorithms.h"
 #include "backend/gpu/plan_list.h"
-#include "backend/gpu/ways.h"
 #include "tests/cuda/graphs.h"
 
 namespace convoy::test {

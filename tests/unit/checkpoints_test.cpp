@@ -129,7 +129,7 @@ TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
 }
 
 // 200 kB is more than an attribute may hold. A changed byte is found.
-TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
+TEST(Checkpoints, KeepTheTuningOfTheBackend) {
     const TempDir dir;
     cpu::CpuBackend backend({1, false}, test_comm());
     const Graph graph = build_model({"linear", 1, 1, 10, 10});
@@ -141,21 +141,21 @@ TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
     c.optimizer.resize(state.optimizer_block().count());
     const std::string none = dir.path("none.h5"), path = dir.path("choices.h5");
     write_checkpoint(none, c, state);
-    EXPECT_EQ(read_choices(none), "");
-    EXPECT_EQ(read_checkpoint(none, state, {}).choices, "");
-    for (int i = 0; i < 10000; ++i) c.choices += "plan " + std::to_string(i) + " = 1.5 engine\n";
+    EXPECT_EQ(read_tuning(none), "");
+    EXPECT_EQ(read_checkpoint(none, state, {}).tuning, "");
+    for (int i = 0; i < 10000; ++i) c.tuning += "plan " + std::to_string(i) + " = 1.5 engine\n";
     write_checkpoint(path, c, state);
-    EXPECT_EQ(read_choices(path), c.choices);
-    EXPECT_EQ(read_checkpoint(path, state, {}).choices, c.choices);
+    EXPECT_EQ(read_tuning(path), c.tuning);
+    EXPECT_EQ(read_checkpoint(path, state, {}).tuning, c.tuning);
     std::string bytes = slurp(path);
     const size_t at = bytes.find("plan 5000 = 1.5");
     ASSERT_NE(at, std::string::npos);
     bytes[at + 5] = '6';
     std::ofstream(path, std::ios::binary) << bytes;
-    EXPECT_THROW(read_choices(path), Error);
+    EXPECT_THROW(read_tuning(path), Error);
     EXPECT_THROW(read_checkpoint(path, state, {}), Error);
-    EXPECT_EQ(choices_to_go_on_with({dir.path("empty"), "", true, false}), "");
-    EXPECT_EQ(choices_to_go_on_with({dir.path("empty"), path, false, false}), "")
+    EXPECT_EQ(tuning_to_resume({dir.path("empty"), "", true, false}), "");
+    EXPECT_EQ(tuning_to_resume({dir.path("empty"), path, false, false}), "")
         << "find_resume_point() says what is wrong";
 }
 
@@ -173,8 +173,7 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
         c.best_accuracy = 0.5;
         c.weights.resize(state.weights().count());
         for (const NamedTensor& t : state.model())  // gaps between tensors stay zero
-            std::fill_n(&c.weights[size_t(t.tensor.as<float>() - state.weights().as<float>())], t.tensor.count(),
-                        float(step));
+            std::fill_n(&c.weights[t.tensor.as<float>() - state.weights().as<float>()], t.tensor.count(), float(step));
         c.optimizer.resize(state.optimizer_block().count());
         return c;
     };

@@ -24,7 +24,7 @@ class SlowBackend final : public cpu::CpuBackend {
 public:
     explicit SlowBackend(int milliseconds) : cpu::CpuBackend({1, false}, test_comm()), milliseconds_(milliseconds) {}
     void update(const Update& u, Tape& tape) override {
-        tape.push_back({{.name = "sleep"}, Lane::compute, [this] {
+        tape.push_back({{.name = "sleep"}, Resource::compute, [this] {
                             std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
                         }});
         cpu::CpuBackend::update(u, tape);

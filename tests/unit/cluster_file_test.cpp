@@ -81,7 +81,7 @@ TEST_F(ClusterFile, WhatIsNotSaidIsUsual) {
     EXPECT_EQ(c.channels, 0);
     EXPECT_FALSE(c.hierarchical);
     EXPECT_EQ(c.images_per_second, 0);
-    EXPECT_TRUE(c.sums.empty() && c.steps.empty());
+    EXPECT_TRUE(c.all_reduces.empty() && c.steps.empty());
     EXPECT_EQ(read_cluster(file(least + "switch-bandwidth = 0\n")).switch_bandwidth, 0);
 }
 
@@ -146,20 +146,21 @@ TEST_F(ClusterFile, TablesLieBesideTheFile) {
     const std::string text = "nodes = 2\ngpus-per-node = 4\nnode-bandwidth = 20\nadapters = 1\nadapter-bandwidth = 3\n";
     const Cluster c = read_cluster(
         file(text + "all-reduce-table = tables/two.json\nall-reduce-table = " + dir.path("one.json") + "\n"));
-    ASSERT_EQ(c.sums.size(), 3u);
+    ASSERT_EQ(c.all_reduces.size(), 3u);
     file(table("[1024; 1e-5]", 4, 2, 2), "narrow.json");
     const std::string more = "all-reduce-table = tables/two.json\nall-reduce-table = ";
-    EXPECT_EQ(read_cluster(file(text + more + "narrow.json\n")).sums.size(), 3u) << "of fewer ranks on as many hosts";
+    EXPECT_EQ(read_cluster(file(text + more + "narrow.json\n")).all_reduces.size(), 3u)
+        << "of fewer ranks on as many hosts";
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {"8 ranks on 2 hosts, too"},
                                    [&] { read_cluster(file(text + more + "tables/two.json\n")); }));
-    EXPECT_EQ(c.sums[0].nodes, 2);
-    EXPECT_EQ(c.sums[0].ranks_per_node, 4);
-    EXPECT_EQ(c.sums[0].bytes, 1024);
-    EXPECT_DOUBLE_EQ(c.sums[0].seconds, 1e-5);
-    EXPECT_EQ(c.sums[1].bytes, 4096);
-    EXPECT_DOUBLE_EQ(c.sums[1].seconds, 2.5e-5);
-    EXPECT_EQ(c.sums[2].nodes, 1);
-    EXPECT_DOUBLE_EQ(c.sums[2].seconds, 0.5);
+    EXPECT_EQ(c.all_reduces[0].nodes, 2);
+    EXPECT_EQ(c.all_reduces[0].ranks_per_node, 4);
+    EXPECT_EQ(c.all_reduces[0].bytes, 1024);
+    EXPECT_DOUBLE_EQ(c.all_reduces[0].seconds, 1e-5);
+    EXPECT_EQ(c.all_reduces[1].bytes, 4096);
+    EXPECT_DOUBLE_EQ(c.all_reduces[1].seconds, 2.5e-5);
+    EXPECT_EQ(c.all_reduces[2].nodes, 1);
+    EXPECT_DOUBLE_EQ(c.all_reduces[2].seconds, 0.5);
 }
 
 TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
@@ -202,7 +203,7 @@ TEST_F(ClusterFile, MoreThanAThousandSizesAreRefused) {
         "all-reduce-table = a.json\nall-reduce-table = b.json\n";
     sizes(600, 1, "a.json");
     sizes(400, 2, "b.json");
-    EXPECT_EQ(read_cluster(file(text)).sums.size(), 1000u);
+    EXPECT_EQ(read_cluster(file(text)).all_reduces.size(), 1000u);
     sizes(401, 2, "b.json");
     EXPECT_EQ("", problem(text, 7, {"more than 1000 sizes", "leave a table out"}));
     sizes(1001, 1, "a.json");

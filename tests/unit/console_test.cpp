@@ -60,10 +60,10 @@ TEST_F(ConsoleLines, TheBatchOfARankIsSaidWhereTheyDiffer) {
     setup.epochs = 2;
     Requests nobody;
     Trainer trainer(test_comm(), backend, graph, data, nullptr, setup, nobody);
-    trainer.programs().plan();
+    trainer.programs().prepare();
     const auto batch = [&](int ranks) {
         const std::string text = printed([&](Terminal& terminal) {
-            Console(trainer, terminal).print_plan({}, "data", data, nullptr, graph, setup, ranks);
+            Console(trainer, terminal).print_setup({}, "data", data, nullptr, graph, setup, ranks);
         });
         const size_t at = text.find("10 global");
         return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);

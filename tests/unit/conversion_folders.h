@@ -18,7 +18,7 @@ protected:
         EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::nothing);
     }
     ShardRecord made() {
-        PlannedShard shard{"train", 0, 1};
+        AssignedShard shard{"train", 0, 1};
         shard.images.push_back({"", "x.jpg", 0, -1, 0, 0});
         Source source;
         source.class_names = source.files = source.sha256 = {"x"};

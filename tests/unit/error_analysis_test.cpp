@@ -15,7 +15,7 @@ namespace {
 /// Logits of which class `best` has the probability `confidence`, and the others share the rest.
 std::vector<float> logits_of(int classes, int best, double confidence) {
     std::vector<float> logits(size_t(classes), float(std::log((1 - confidence) / (classes - 1))));
-    logits[size_t(best)] = float(std::log(confidence));
+    logits[best] = float(std::log(confidence));
     return logits;
 }
 
@@ -97,7 +97,7 @@ TEST(ErrorAnalysis, MatricesOfManyClassesAreDrawn) {
     RgbImage decoded;
     decode_image(png_of(confusion_picture(a)), decoded);
     ASSERT_EQ(decoded.width, 1000);
-    const auto pixel = [&](int y, int x) { return &decoded.pixels[size_t((y * 1000 + x) * 3)]; };
+    const auto pixel = [&](int y, int x) { return &decoded.pixels[(y * 1000 + x) * 3]; };
     EXPECT_LT(pixel(4, 4)[0], 100);  // blue
     EXPECT_EQ(pixel(5, 5)[0], 255);  // white
     EXPECT_GT(pixel(5, 6)[0], 150);  // red

@@ -33,12 +33,12 @@ TEST(EvaluatorResults, AreThoseOfTheWeights) {
     for (int i = 0; i < test.count(); ++i) {
         double logits[Samples::classes], sum = 0;
         for (int k = 0; k < Samples::classes; ++k) {
-            logits[k] = bias[size_t(k)];
+            logits[k] = bias[k];
             for (int c = 0; c < Samples::channels; ++c)
-                logits[k] += double(weight[size_t(k * Samples::channels + c)]) * test.input(i, c);
+                logits[k] += double(weight[k * Samples::channels + c]) * test.input(i, c);
             sum += std::exp(logits[k]);
         }
-        const double of_label = logits[test.labels[size_t(i)]];
+        const double of_label = logits[test.labels[i]];
         int better = 0;
         for (const double logit : logits) better += logit > of_label;
         correct += better == 0;

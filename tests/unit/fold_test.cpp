@@ -47,14 +47,13 @@ TEST(Fold, ABatchNormThatAloneReadsAConvolutionBecomesAPartOfIt) {
         EXPECT_EQ(norms(after), 0);
         const Conv& conv = std::get<Conv>(after.graph.ops[0]);
         EXPECT_EQ(conv.y, inputs_of(after.graph.ops[1])[0]);
-        EXPECT_EQ(after.graph.params[size_t(conv.bias)].name, "conv.bias");
+        EXPECT_EQ(after.graph.params[conv.bias].name, "conv.bias");
         const size_t first = bias ? 2 : 1;  // parameter of the norm
         const ChannelFactors f =
             factors_of({0, 1, int(first), int(first) + 1, int(first) + 2, int(first) + 3, 1e-5f, 0.1f}, before.values);
         for (size_t c = 0; c < 2; ++c) {
             EXPECT_EQ(after.values[0][c * 27 + 5], before.values[0][c * 27 + 5] * f.factor[c]);
-            EXPECT_FLOAT_EQ(after.values[size_t(conv.bias)][c],
-                            (bias ? before.values[1][c] * f.factor[c] : 0) + f.shift[c]);
+            EXPECT_FLOAT_EQ(after.values[conv.bias][c], (bias ? before.values[1][c] * f.factor[c] : 0) + f.shift[c]);
         }
     }
 }

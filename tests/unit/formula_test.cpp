@@ -65,12 +65,12 @@ public:
         double loss = 0;
         for (const int sample : batch) {
             const Reals x = inputs_of(samples, sample), p = softmax(affine(weight_, bias_, x));
-            const int label = samples.labels[size_t(sample)];
-            loss -= std::log(p[size_t(label)]) / double(batch.size());
+            const int label = samples.labels[sample];
+            loss -= std::log(p[label]) / double(batch.size());
             for (int k = 0; k < classes; ++k) {
-                const double slope = (p[size_t(k)] - (k == label)) / double(batch.size());
-                dbias[size_t(k)] += slope;
-                for (int c = 0; c < channels; ++c) dweight[size_t(k * channels + c)] += slope * x[size_t(c)];
+                const double slope = (p[k] - (k == label)) / double(batch.size());
+                dbias[k] += slope;
+                for (int c = 0; c < channels; ++c) dweight[k * channels + c] += slope * x[c];
             }
         }
         descend(weight_, weight_velocity_, dweight, rate, momentum);
@@ -83,7 +83,7 @@ public:
         Tally sums;
         for (const int sample : batch) {
             const Reals p = softmax(affine(weight_, bias_, inputs_of(samples, sample)));
-            const double own = p[size_t(samples.labels[size_t(sample)])];
+            const double own = p[samples.labels[sample]];
             const auto better = std::count_if(p.begin(), p.end(), [own](double other) { return other > own; });
             sums +=
                 {.images = 1, .loss_sum = -std::log(own), .correct = double(better == 0), .top5 = double(better < 5)};
@@ -191,8 +191,8 @@ TEST(Formula, MetricsHaveTheRateOfEachStep) {
     const Reals steps = column(dir.path("run"), "train/step"), seen = column(dir.path("run"), "train/learning_rate");
     ASSERT_EQ(steps.size(), 9u);
     for (int s = 0; s < 9; ++s) {
-        EXPECT_EQ(steps[size_t(s)], s + 1);
-        EXPECT_NEAR(seen[size_t(s)], 0.3 * std::min(1.0, (s + 1) / 3.0) * 0.5 * (1 + std::cos(M_PI * s / 9)), 1e-7)
+        EXPECT_EQ(steps[s], s + 1);
+        EXPECT_NEAR(seen[s], 0.3 * std::min(1.0, (s + 1) / 3.0) * 0.5 * (1 + std::cos(M_PI * s / 9)), 1e-7)
             << "step " << s + 1;
     }
 }
@@ -220,7 +220,7 @@ public:
         for (int i = 0; i < samples.count(); ++i) {
             Reals x = affine(weight1_, bias1_, inputs_of(samples, i));
             for (size_t c = 0; c < x.size(); ++c) x[c] = (x[c] - mean[c]) / std::sqrt(variance[c] + 1e-5);
-            sum -= std::log(softmax(affine(weight2_, bias2_, x))[size_t(samples.labels[size_t(i)])]);
+            sum -= std::log(softmax(affine(weight2_, bias2_, x))[samples.labels[i]]);
         }
         return sum / samples.count();
     }

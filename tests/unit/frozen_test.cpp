@@ -43,7 +43,7 @@ public:
                                  backend.facts().channel_multiple)},
           state_(graphs_.front(), backend, &spec_) {
         graphs_.push_back(without_whitening_bias(graphs_.front()));
-        for (const Graph& g : graphs_) plans_.push_back(plan_program(g, backend, {batch, batch, 0, true}));
+        for (const Graph& g : graphs_) plans_.push_back(prepare_program(g, backend, {batch, batch, 0, true}));
         arena_ = backend.allocate(std::max(plans_[0].memory.bytes, plans_[1].memory.bytes));
         counters_ = upload(backend, std::vector<Counters>(1));
         state_.initialise(graphs_.front(), backend, 3);
@@ -58,7 +58,7 @@ public:
     std::vector<Floats> gradients(size_t program) {
         Program p =
             lower({graphs_[program], backend_, state_, arena_, 1, false, static_cast<Counters*>(counters_.get())},
-                  plans_[program], plan_buckets(state_.counts(), 4096), nullptr);
+                  plans_[program], cut_buckets(state_.counts(), 4096), nullptr);
         for (const Tensor& g : state_.gradients())
             if (g.data) put(backend_, g, Floats(g.count(), std::numeric_limits<float>::quiet_NaN()));
         put(backend_, p.input, stream("images", p.input.shape.pixels() * size_t(p.input.channels())));
@@ -84,7 +84,7 @@ private:
     const OptimizerSpec spec_{};
     std::vector<Graph> graphs_;
     State state_;
-    std::vector<ProgramPlan> plans_;
+    std::vector<PreparedProgram> plans_;
     Buffer arena_, counters_;
     std::vector<std::string> names_[2];
 };
@@ -175,7 +175,7 @@ protected:
         const Graph graph = cuda_graph("airbench94", 32, 3, 10, Precision::f32);
         Requests requests;
         Trainer trainer(test_comm(), backend, graph, data, nullptr, setup, requests);
-        trainer.programs().plan();
+        trainer.programs().prepare();
         trainer.programs().build();
         trainer.programs().initialise();
         KeptCheckpoints kept;

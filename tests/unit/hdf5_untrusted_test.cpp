@@ -21,7 +21,7 @@ protected:
     void make(const Edit& edit) const {
         h5::Handle file = h5::create(path_);
         std::vector<int32_t> numbers(1000);
-        for (int32_t i = 0; i < 1000; ++i) numbers[size_t(i)] = i;
+        for (int32_t i = 0; i < 1000; ++i) numbers[i] = i;
         h5::write_rows(h5::create_dataset(file, "/numbers", H5T_STD_I32LE, {1000}, {100}, path_), H5T_NATIVE_INT32, 0,
                        1000, numbers.data(), path_);
         edit(file);

@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/convert_options.h"
 #include "cli/predict_options.h"
-#include "cli/sweep_plan.h"
+#include "cli/sweep_spec.h"
 #include "cli/train_options.h"
 #include "tests/support/support.h"
 
@@ -111,7 +111,7 @@ void parse_command(const Words& words) {
     const Words args(words.begin() + (kind ? 2 : 1), words.end());
     if (help.command == "train")  // what is not given is in the run that is continued
         return void(parse_train_options(args, {.recorded = {.path = "x", .options = "data = x\nbatch-size = 8\n"}}));
-    if (help.command == "sweep") return void(plan_sweep(args, "x"));
+    if (help.command == "sweep") return void(parse_sweep(args, "x"));
     if (help.command == "predict") return void(parse_predict(args));
     if (help.command == "convert imagefolder") return void(parse_image_options(args));
     po::options_description options;

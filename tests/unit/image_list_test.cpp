@@ -7,8 +7,8 @@
 #include <fstream>
 #include <random>
 
-#include "data/image_plan.h"
 #include "data/input_bytes.h"
+#include "data/shard_assignment.h"
 #include "data/tar_index.h"
 #include "tests/unit/image_lists.h"
 
@@ -93,9 +93,9 @@ TEST_F(ImageLists, NoNameHasAZeroByte) {
         write_file(path, odd);
         EXPECT_EQ("", problem({path}, {path, "a pax header is damaged"})) << byte;
     }
-    EXPECT_TRUE(plan_of(std::string("0\0000\0", 4), 0, 1).shards.empty());
-    EXPECT_ANY_THROW(plan_of(std::string("0x\0000\0", 5), 0, 1));
-    EXPECT_ANY_THROW(plan_of(std::string("\0000\0", 3), 0, 1));
+    EXPECT_TRUE(assignment_of(std::string("0\0000\0", 4), 0, 1).shards.empty());
+    EXPECT_ANY_THROW(assignment_of(std::string("0x\0000\0", 5), 0, 1));
+    EXPECT_ANY_THROW(assignment_of(std::string("\0000\0", 3), 0, 1));
 }
 
 // ILSVRC's training images are an archive with one archive per class, which holds files without a

@@ -15,7 +15,7 @@ namespace convoy::test {
 inline std::vector<std::string> contents(const ImageList& list) {
     std::vector<std::string> all;
     for (const ListedImage& image : list.images) {
-        const FilePlace& source = list.sources[size_t(image.source)];
+        const FilePlace& source = list.sources[image.source];
         std::string content(size_t(image.bytes), '\0');
         const InputBytes file(image.offset < 0 ? source.opened + "/" + image.name : source);
         file.read(std::max<int64_t>(0, image.offset), image.bytes, content.data());

@@ -89,8 +89,7 @@ TEST_F(ImageResize, AnExactSizeIsCutFromTheMiddle) {
         for (int y = 0; y < c.height; ++y)
             for (int x = 0; x < c.width * 3; ++x) {
                 const int row = y + (c.rows - c.height) / 2, column = x + (c.columns - c.width) / 2 * 3;
-                ASSERT_NEAR(cut.pixels[size_t(y * c.width * 3 + x)],
-                            uint8_t(other[size_t(row * c.columns * 3 + column)]), 1)
+                ASSERT_NEAR(cut.pixels[y * c.width * 3 + x], uint8_t(other[row * c.columns * 3 + column]), 1)
                     << y << ", " << x;
             }
     }

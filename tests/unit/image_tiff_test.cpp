@@ -120,7 +120,7 @@ TEST_F(ImageTiff, ManyTagsOrTagsThatClaimTheSameBytesAreRefused) {
     EXPECT_NE(problem_of(tiff(many, "0123456789abcdef")).find("TIFF: "), std::string::npos);
     for (int tag = 1000; tag < 1900; ++tag) greedy.push_back({tag, 1, 8 << 20, 8});
     EXPECT_EQ(problem_of(tiff(greedy, std::string(8 << 20, 'x'))), "TIFF: its tags claim more bytes than it has");
-    for (int tag = 1000; tag < 1900; ++tag) greedy[size_t(tag - 1000 + 9)].count = UINT32_MAX;
+    for (int tag = 1000; tag < 1900; ++tag) greedy[tag - 1000 + 9].count = UINT32_MAX;
     EXPECT_EQ("", problem_of(tiff(greedy, std::string(8 << 20, 'x')))) << "libtiff passes over such values";
 }
 

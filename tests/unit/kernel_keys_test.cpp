@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "backend/gpu/ways.h"
+#include "backend/gpu/algorithms.h"
 
 namespace convoy::test {
 namespace {

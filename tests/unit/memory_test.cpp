@@ -155,10 +155,11 @@ TEST(MemoryBudget, RanksOfALimitGetEqualParts) {
 // Rank 0 alone copies for checkpoints: the node's other ranks take no memory for it.
 TEST(MemoryBudget, WhatOneRankTakesIsTakenOnce) {
     MemoryBudget budget({part(1000, 4, "the node")}, 4);
-    budget.take_or_fail(600, "a copy", "use less", Taker::this_rank);
+    budget.take_or_fail(600, "a copy", "use less", MemoryOwner::this_rank);
     EXPECT_EQ(budget.left(), 100u);
-    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"another copy takes 1 MiB on", "0 MiB are left of the node"},
-                                   [&] { budget.take_or_fail(401, "another copy", "use less", Taker::this_rank); }));
+    EXPECT_EQ("",
+              problem_of_error(Exit::out_of_memory, {"another copy takes 1 MiB on", "0 MiB are left of the node"},
+                               [&] { budget.take_or_fail(401, "another copy", "use less", MemoryOwner::this_rank); }));
     EXPECT_EQ(budget.left(), 100u) << "what failed took nothing";
 }
 

@@ -81,7 +81,7 @@ TEST_F(MetricsResumed, LinesFollowARunThatGoesBack) {
     for (size_t i = 0; i < steps.size(); ++i) ASSERT_EQ(steps[i], int64_t(i) + 1);
     const std::vector<nlohmann::json> lines = json_lines(dir);
     ASSERT_EQ(lines.size(), 9100u);
-    for (int i = 0; i < 100; ++i) ASSERT_EQ(lines[size_t(9000 + i)]["step"], 4501 + i);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(lines[9000 + i]["step"], 4501 + i);
 }
 
 }  // namespace

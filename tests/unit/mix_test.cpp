@@ -82,7 +82,7 @@ TEST(Mix, CutMixSharesThePixels) {
                 const float share = m.own(i, j);
                 ASSERT_TRUE(share == 0 || share == 1);
                 own += int(share);
-                of_partners[size_t(i * 5 + j)] += share == 0;
+                of_partners[i * 5 + j] += share == 0;
             }
         ASSERT_FLOAT_EQ(m.share, float(own) / 35);
         sum += double(m.share);

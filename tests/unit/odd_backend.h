@@ -19,7 +19,7 @@ public:
     OddBackend() : cpu::CpuBackend({2, false}, test_comm()) {}
     void set_asynchronous(bool asynchronous) { facts_.synchronous = !asynchronous; }
     void update(const Update& u, Tape& tape) override {
-        tape.push_back({{.name = "poison"}, Lane::compute, [this, u] {
+        tape.push_back({{.name = "poison"}, Resource::compute, [this, u] {
                             const int64_t step = u.counters->step + 1;
                             const auto first_time = [&] { return std::exchange(last_poisoned_, step) != step; };
                             if ((step == poisoned_step && (poison_again || first_time())) || (poisons && poisons(step)))
@@ -28,9 +28,9 @@ public:
         cpu::CpuBackend::update(u, tape);
     }
 
-    void forward(const Op& op, const Bound& b, Tape& tape) override {
+    void forward(const Op& op, const OpArguments& b, Tape& tape) override {
         if (std::holds_alternative<SoftmaxXent>(op))
-            tape.push_back({{.name = "within"}, Lane::compute, [this] {
+            tape.push_back({{.name = "within"}, Resource::compute, [this] {
                                 if (within) within();
                             }});
         cpu::CpuBackend::forward(op, b, tape);
@@ -38,9 +38,9 @@ public:
 
     void request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) override {
         cpu::CpuBackend::request(requests, stats, own, tape);
-        tape.push_back({{.name = "hold"}, Lane::compute, [this, stats] {
+        tape.push_back({{.name = "hold"}, Resource::compute, [this, stats] {
                             ++launched;
-                            if (holding) stats->hold = 1;
+                            if (snapshotting) stats->snapshot = 1;
                             if (launched == stop_at) stats->stop = 1;
                         }});
     }
@@ -49,7 +49,7 @@ public:
         return [this, marked = launched] { waits.push_back({marked, launched}); };
     }
 
-    bool holding = false;          ///< simulates long steps
+    bool snapshotting = false;     ///< simulates long steps
     std::function<void()> within;  ///< called in the middle of every step and evaluation batch
     bool poison_again = false;
     int64_t launched = 0;  ///< number of training steps so far

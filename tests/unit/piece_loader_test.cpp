@@ -60,7 +60,7 @@ TEST(PieceLoader, CancelDropsWhatWaitsAndWaitsForTheRest) {
     std::vector<uint8_t> to(64, 255);
     PieceLoader loader(reads.reader(), 2);
     std::vector<PieceLoader::Job> jobs;
-    for (int32_t i = 0; i < 64; ++i) jobs.push_back({i, &to[size_t(i)]});
+    for (int32_t i = 0; i < 64; ++i) jobs.push_back({i, &to[i]});
     loader.add(4, jobs);
     while (reads.begun < 2) std::this_thread::yield();
     std::future<void> cancelled = std::async(std::launch::async, [&] { loader.cancel(); });

@@ -1,4 +1,4 @@
-// The memory plan, and the plan of gradient buckets.
+// The memory layout, and the gradient buckets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,16 +28,17 @@ TEST(Plan, NoTwoLiveBuffersOverlap) {
             const int first = int(draws.below(uint32_t(events)));
             b = {draws.below(4) ? draws.below(5000) : 0, first, first + int(draws.below(uint32_t(events - first)))};
         }
-        const MemoryPlan plan = plan_memory(buffers);
-        ASSERT_EQ(plan.offset.size(), buffers.size());
+        const MemoryLayout layout = lay_out_memory(buffers);
+        ASSERT_EQ(layout.offset.size(), buffers.size());
         size_t sum = 0, at_once = 0;
         for (size_t i = 0; i < buffers.size(); ++i) {
             sum += (buffers[i].bytes + 63) / 64 * 64;
-            ASSERT_EQ(plan.offset[i] % 64, 0u);
-            ASSERT_LE(plan.offset[i] + buffers[i].bytes, plan.bytes);
+            ASSERT_EQ(layout.offset[i] % 64, 0u);
+            ASSERT_LE(layout.offset[i] + buffers[i].bytes, layout.bytes);
             for (size_t j = 0; j < i; ++j)
-                ASSERT_TRUE(!together(buffers[i], buffers[j]) || plan.offset[i] + buffers[i].bytes <= plan.offset[j] ||
-                            plan.offset[j] + buffers[j].bytes <= plan.offset[i])
+                ASSERT_TRUE(!together(buffers[i], buffers[j]) ||
+                            layout.offset[i] + buffers[i].bytes <= layout.offset[j] ||
+                            layout.offset[j] + buffers[j].bytes <= layout.offset[i])
                     << "seed " << seed << ": buffers " << i << " and " << j;
         }
         for (int event = 0; event < events; ++event) {
@@ -45,15 +46,15 @@ TEST(Plan, NoTwoLiveBuffersOverlap) {
             for (const Lifetime& b : buffers) live += b.first <= event && event <= b.last ? b.bytes : 0;
             at_once = std::max(at_once, live);
         }
-        EXPECT_LE(at_once, plan.bytes);
-        EXPECT_LE(plan.bytes, sum);
+        EXPECT_LE(at_once, layout.bytes);
+        EXPECT_LE(layout.bytes, sum);
     }
 }
 
 TEST(Plan, BuffersOneAfterTheOtherShareMemory) {
-    EXPECT_EQ(plan_memory({{1000, 0, 1}, {1000, 2, 3}, {64, 4, 9}}).bytes, 1024u);
-    EXPECT_EQ(plan_memory({{1000, 0, 2}, {1000, 2, 3}}).bytes, 2048u) << "both live during event 2";
-    EXPECT_EQ(plan_memory({}).bytes, 0u);
+    EXPECT_EQ(lay_out_memory({{1000, 0, 1}, {1000, 2, 3}, {64, 4, 9}}).bytes, 1024u);
+    EXPECT_EQ(lay_out_memory({{1000, 0, 2}, {1000, 2, 3}}).bytes, 2048u) << "both live during event 2";
+    EXPECT_EQ(lay_out_memory({}).bytes, 0u);
 }
 
 TEST(Plan, BucketsCoverTheArenaInOrder) {
@@ -63,7 +64,7 @@ TEST(Plan, BucketsCoverTheArenaInOrder) {
         size_t total = 0;
         for (size_t& c : counts) ends.push_back(total += c = 1 + draws.below(1000));
         const size_t target = 1 + draws.below(3000);
-        const std::vector<Bucket> buckets = plan_buckets(counts, target);
+        const std::vector<Bucket> buckets = cut_buckets(counts, target);
         ASSERT_FALSE(buckets.empty());
         size_t at = 0;
         for (size_t i = 0; i < buckets.size(); ++i) {
@@ -85,10 +86,10 @@ std::vector<size_t> sizes(const std::vector<Bucket>& buckets) {
 }
 
 TEST(Plan, ASmallTailOfBucketsJoinsItsNeighbour) {
-    EXPECT_EQ(sizes(plan_buckets({60, 50, 100, 24}, 100)), (std::vector<size_t>{110, 124}));
-    EXPECT_EQ(sizes(plan_buckets({60, 50, 100, 25}, 100)), (std::vector<size_t>{110, 100, 25}));
-    EXPECT_EQ(sizes(plan_buckets({3}, 100)), (std::vector<size_t>{3}));
-    EXPECT_EQ(sizes(plan_buckets({1, 2, 3}, 1)), (std::vector<size_t>{1, 2, 3}));
+    EXPECT_EQ(sizes(cut_buckets({60, 50, 100, 24}, 100)), (std::vector<size_t>{110, 124}));
+    EXPECT_EQ(sizes(cut_buckets({60, 50, 100, 25}, 100)), (std::vector<size_t>{110, 100, 25}));
+    EXPECT_EQ(sizes(cut_buckets({3}, 100)), (std::vector<size_t>{3}));
+    EXPECT_EQ(sizes(cut_buckets({1, 2, 3}, 1)), (std::vector<size_t>{1, 2, 3}));
 }
 
 }  // namespace

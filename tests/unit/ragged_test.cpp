@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 std::pair<std::vector<uint8_t>, std::vector<int32_t>> rows_of(const SplitReader& reader, int64_t first, int64_t rows) {
     const std::vector<ImagePlace> places = reader.places();
     const auto offset = [&](int64_t i) {
-        return i < reader.info().images ? places[size_t(i)].offset : reader.info().pixel_bytes;
+        return i < reader.info().images ? places[i].offset : reader.info().pixel_bytes;
     };
     std::vector<uint8_t> pixels(size_t(offset(first + rows) - offset(first)));
     std::vector<int32_t> labels(static_cast<size_t>(rows));
@@ -90,9 +90,9 @@ TEST_P(Ragged, AnyRangeIsWhatWasWritten) {
     ASSERT_EQ(places.size(), 40u);
     int64_t offset = 0;
     for (int i = 0; i < 40; ++i) {
-        EXPECT_EQ(places[size_t(i)].offset, offset);
-        EXPECT_EQ(places[size_t(i)].height, 8 + i * 7 % 38);
-        EXPECT_EQ(places[size_t(i)].width, 8 + i * 11 % 38);
+        EXPECT_EQ(places[i].offset, offset);
+        EXPECT_EQ(places[i].height, 8 + i * 7 % 38);
+        EXPECT_EQ(places[i].width, 8 + i * 11 % 38);
         offset += int64_t(8 + i * 7 % 38) * (8 + i * 11 % 38) * 3;
     }
     const SplitInfo& info = train.info();
@@ -106,7 +106,7 @@ TEST_P(Ragged, AnyRangeIsWhatWasWritten) {
         for (int i = first; i < first + rows; ++i) {
             const std::vector<uint8_t> image = expected(i);
             wanted.insert(wanted.end(), image.begin(), image.end());
-            EXPECT_EQ(labels[size_t(i - first)], i % 3);
+            EXPECT_EQ(labels[i - first], i % 3);
         }
         EXPECT_TRUE(pixels == wanted) << first << ", " << rows;
     }

@@ -215,8 +215,8 @@ TEST(Recorder, SaysWhichRanksComputeWhichLogicalRanks) {
     const auto row = [](int64_t rank, const char* host, int64_t first, int64_t count) {
         return RankRow{.rank = rank, .host = host, .device = "", .first_logical_rank = first, .logical_ranks = count};
     };
-    EXPECT_EQ(dealing_text({row(0, "a", 0, 3)}), "logical ranks 0-2 on rank 0 (a)");
-    EXPECT_EQ(dealing_text({row(0, "a", 0, 2), row(1, "a", 2, 2), row(2, "b", 4, 1), row(3, "a", 5, 1)}),
+    EXPECT_EQ(batch_split_text({row(0, "a", 0, 3)}), "logical ranks 0-2 on rank 0 (a)");
+    EXPECT_EQ(batch_split_text({row(0, "a", 0, 2), row(1, "a", 2, 2), row(2, "b", 4, 1), row(3, "a", 5, 1)}),
               "logical ranks 0-3 on ranks 0-1 (a), 4 on rank 2 (b), 5 on rank 3 (a)");
 }
 

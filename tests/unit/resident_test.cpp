@@ -13,7 +13,7 @@ TEST(Resident, ImagesTakeMemoryOfTheBudget) {
     constexpr size_t MiB = size_t(1) << 20;
     const MemoryLimit limit{.left = 80 * MiB, .name = "a made-up limit", .remedy = "", .group = "node"};
     cpu::CpuBackend backend({1, false}, test_comm(), "", MemoryBudget({{limit, 1}}, 1, "here"));
-    EXPECT_NO_THROW(backend.set_aside(8 * MiB, "a test", Taker::each_rank));  // 40 are left
+    EXPECT_NO_THROW(backend.set_aside(8 * MiB, "a test", MemoryOwner::each_rank));  // 40 are left
     std::vector<char> images(30 * MiB);
     const Buffer held = backend.resident(images.data(), images.size());
     EXPECT_EQ(

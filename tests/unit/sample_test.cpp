@@ -21,7 +21,7 @@ TEST(Sample, OfCifarIsRealAndWhole) {
     std::vector<uint8_t> image(3072);
     int32_t label = -1;
     train.read(0, 1, image.data(), &label);
-    EXPECT_EQ(train.info().class_names[size_t(label)], "frog");  // CIFAR-10's first training image
+    EXPECT_EQ(train.info().class_names[label], "frog");  // CIFAR-10's first training image
     EXPECT_EQ(std::vector<int>(image.begin(), image.begin() + 3), (std::vector<int>{59, 62, 63}));
 }
 

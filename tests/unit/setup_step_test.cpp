@@ -221,7 +221,7 @@ void expect_left(const std::string& options, const Left& left) {
     const Graph graph = fuse(build_model(model_of(o, reader.info())));
     Requests nobody;
     Trainer trainer(test_comm(), *backend, graph, data, nullptr, setup_of(o, reader.info(), 1, std::nullopt), nobody);
-    trainer.programs().plan();
+    trainer.programs().prepare();
     trainer.programs().build();
     trainer.programs().initialise();
     std::vector<std::vector<float>> start;

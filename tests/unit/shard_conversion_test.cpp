@@ -68,10 +68,10 @@ ImageList listed(int images) {
 TEST(ShardConversion, TestShardsAreNoLargerThanTrainingShards) {
     for (const auto& [train, shards, test, wanted] :
          {std::tuple{11, 3, 4, 1}, {11, 3, 5, 2}, {12, 3, 4, 1}, {12, 3, 9, 3}, {5, 5, 2, 2}, {10, 1, 30, 3}}) {
-        const ImagePlan plan = plan_shards(listed(train), listed(test), {.train_shards = shards}, {});
+        const ShardAssignment plan = assign_shards(listed(train), listed(test), {.train_shards = shards}, {});
         size_t most_train = 0, most_test = 0;
         int test_shards = 0, rows = 0;
-        for (const PlannedShard& shard : plan.shards) {
+        for (const AssignedShard& shard : plan.shards) {
             size_t& most = shard.split == "train" ? most_train : most_test;
             most = std::max(most, shard.images.size());
             rows += int(shard.images.size());
@@ -104,11 +104,12 @@ TEST(ShardConversion, TestImagesAreDrawnFromEachClass) {
     for (const std::vector<int>& sizes : all_sizes)
         for (const double share : {0.05, 0.2, 0.5})
             for (const uint64_t seed : {0, 1, 2}) {
-                const ImagePlan plan = plan_shards(of_classes(sizes), {}, {.seed = seed, .test_share = share}, {});
+                const ShardAssignment plan =
+                    assign_shards(of_classes(sizes), {}, {.seed = seed, .test_share = share}, {});
                 std::vector<int> test(sizes.size()), train(sizes.size());
-                for (const PlannedShard& shard : plan.shards)
+                for (const AssignedShard& shard : plan.shards)
                     for (const ListedImage& image : shard.images)
-                        ++(shard.split == "test" ? test : train)[size_t(image.class_index)];
+                        ++(shard.split == "test" ? test : train)[image.class_index];
                 int images = 0, drawn = 0, of_several = 0;
                 for (size_t c = 0; c < sizes.size(); ++c) {
                     EXPECT_EQ(test[c] + train[c], sizes[c]);
@@ -127,8 +128,8 @@ TEST(ShardConversion, TestImagesAreDrawnFromEachClass) {
 TEST(ShardConversion, SeedsDrawOtherTestImages) {
     const auto test_names = [](uint64_t seed) {
         std::vector<std::string> names;
-        for (const PlannedShard& shard :
-             plan_shards(of_classes({100, 100}), {}, {.seed = seed, .test_share = 0.1}, {}).shards)
+        for (const AssignedShard& shard :
+             assign_shards(of_classes({100, 100}), {}, {.seed = seed, .test_share = 0.1}, {}).shards)
             for (const ListedImage& image : shard.images)
                 if (shard.split == "test") names.push_back(std::to_string(image.class_index) + "/" + image.name);
         return names;

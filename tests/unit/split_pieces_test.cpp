@@ -126,11 +126,11 @@ TEST_P(SplitPiecesOf, PartitionTheSplitByItsChunks) {
         const Stored s = stored(data_ + shard);
         int64_t last = -1;
         for (int64_t row = 0; row < s.images; ++row) {
-            const int64_t part = s.begins[size_t(row)] / (window ? window : s.chunk_bytes);
+            const int64_t part = s.begins[row] / (window ? window : s.chunk_bytes);
             if (part != last) wanted.emplace_back(before + row, 0, 0);
             last = part;
             ++std::get<1>(wanted.back());
-            std::get<2>(wanted.back()) += s.decoded[size_t(row)];
+            std::get<2>(wanted.back()) += s.decoded[row];
         }
         before += s.images;
     }
@@ -208,8 +208,7 @@ TEST_P(SplitPiecesOf, NameTheChunkThatWasDamaged) {
 
     std::vector<int64_t> rows;  // rows of the chunk
     for (int64_t row = 0; row < s.images; ++row)
-        if (s.begins[size_t(row)] < int64_t(chunk + 1) * s.chunk_bytes &&
-            s.begins[size_t(row + 1)] > int64_t(chunk) * s.chunk_bytes)
+        if (s.begins[row] < int64_t(chunk + 1) * s.chunk_bytes && s.begins[row + 1] > int64_t(chunk) * s.chunk_bytes)
             rows.push_back(row);
     const std::string words = path + ": chunk " + std::to_string(chunk) + " of " + name_ + " (rows " +
                               std::to_string(rows.front()) + " to " + std::to_string(rows.back()) +

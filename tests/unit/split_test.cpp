@@ -26,11 +26,11 @@ TEST(Split, SharesCoverAndDifferByAtMostOne) {
 }
 
 // A sample's logical rank does not depend on the number of ranks.
-TEST(Split, DealsLogicalRanksOutInOrder) {
+TEST(Split, SplitsABatchOverLogicalRanksInOrder) {
     for (const int64_t n : {1, 7, 12, 50})
         for (int64_t logical = 1; logical <= 7; ++logical)
             for (int64_t ranks = 1; ranks <= logical; ++ranks) {
-                const Dealing d{logical, ranks};
+                const BatchSplit d{logical, ranks};
                 int64_t next = 0, sample = 0;
                 for (int64_t r = 0; r < ranks; ++r) {
                     const Share mine = d.logical_of(r), samples = d.samples_of(n, r);
@@ -49,12 +49,12 @@ TEST(Split, DealsLogicalRanksOutInOrder) {
 }
 
 TEST(Split, EpochsHaveATailUnlessItIsDropped) {
-    EXPECT_EQ(plan_epoch(50, 16, false).steps(), 4);
-    EXPECT_EQ(plan_epoch(50, 16, false).tail, 2);
-    EXPECT_EQ(plan_epoch(50, 16, true).steps(), 3);
-    EXPECT_EQ(plan_epoch(48, 16, false).steps(), 3);
-    EXPECT_EQ(plan_epoch(5, 16, false).steps(), 1);
-    EXPECT_EQ(plan_epoch(5, 16, true).steps(), 0);
+    EXPECT_EQ(steps_of_epoch(50, 16, false).steps(), 4);
+    EXPECT_EQ(steps_of_epoch(50, 16, false).tail, 2);
+    EXPECT_EQ(steps_of_epoch(50, 16, true).steps(), 3);
+    EXPECT_EQ(steps_of_epoch(48, 16, false).steps(), 3);
+    EXPECT_EQ(steps_of_epoch(5, 16, false).steps(), 1);
+    EXPECT_EQ(steps_of_epoch(5, 16, true).steps(), 0);
 }
 
 // A resumed run and its peers draw the same order only while these values stay.
@@ -72,7 +72,7 @@ TEST(Split, ThePermutationIsOneAndDiffersByEpochAndSeed) {
     EXPECT_NE(order, permutation(1000, 2, 0));
     EXPECT_EQ(order, permutation(1000, 1, 0));
     int at_home = 0;
-    for (int i = 0; i < 1000; ++i) at_home += order[size_t(i)] == i;
+    for (int i = 0; i < 1000; ++i) at_home += order[i] == i;
     EXPECT_LE(at_home, 8) << "one fixed point is expected";
     std::sort(order.begin(), order.end());
     std::vector<int32_t> all(1000);

@@ -23,7 +23,8 @@ Cluster tabled(double seconds_a_mib) {
     c.adapters = 1;
     c.adapter_bandwidth = 10e9;
     for (const int nodes : {1, 2})
-        for (const double mib : {1.0, 1024.0}) c.sums.push_back({nodes, 4, mib * double(MiB), mib * seconds_a_mib});
+        for (const double mib : {1.0, 1024.0})
+            c.all_reduces.push_back({nodes, 4, mib * double(MiB), mib * seconds_a_mib});
     return c;
 }
 
@@ -45,7 +46,7 @@ TEST(StepPrediction, OfOneRankIsItsStep) {
     EXPECT_NEAR(p.step, 0.030, rounding);
     EXPECT_NEAR(p.fixed, 0.010, rounding);
     EXPECT_NEAR(p.compute, 0.020, rounding);
-    EXPECT_EQ(p.sums + p.exposed + p.interference + p.noise + p.input, 0);
+    EXPECT_EQ(p.all_reduces + p.exposed + p.interference + p.noise + p.input, 0);
     EXPECT_NEAR(p.images_per_second, 20 / 0.030, 1e-6);
     EXPECT_EQ(p.limit, Limit::compute);
 }
@@ -55,7 +56,7 @@ TEST(StepPrediction, SumsBeginWhenTheirBucketIsCompleteAndTheSumBeforeHasEnded) 
     // 1 ms per MiB: 12..13, 20..22, 30..34
     StepPrediction p = predict_step(plain(), three_buckets(), tabled(1e-3), 8);
     EXPECT_EQ(p.nodes, 2);
-    EXPECT_NEAR(p.sums, 0.007, rounding);
+    EXPECT_NEAR(p.all_reduces, 0.007, rounding);
     EXPECT_NEAR(p.exposed, 0.004, rounding);
     EXPECT_NEAR(p.step, 0.034, rounding);
     ASSERT_EQ(p.buckets.size(), 3u);
@@ -67,7 +68,7 @@ TEST(StepPrediction, SumsBeginWhenTheirBucketIsCompleteAndTheSumBeforeHasEnded) 
     }
     // 6 ms per MiB: 12..18, 20..32, and the last waits: 32..56
     p = predict_step(plain(), three_buckets(), tabled(6e-3), 8);
-    EXPECT_NEAR(p.sums, 0.042, rounding);
+    EXPECT_NEAR(p.all_reduces, 0.042, rounding);
     EXPECT_NEAR(p.exposed, 0.026, rounding);
     // 20 ms per MiB: each waits for the one before: 12..32..72..152
     p = predict_step(plain(), three_buckets(), tabled(20e-3), 8);
@@ -82,7 +83,7 @@ TEST(StepPrediction, OneBucketIsExposedWhole) {
     work.bucket_bytes = 4096 * MiB;
     const StepPrediction p = predict_step(plain(), work, tabled(1e-3), 8);
     EXPECT_NEAR(p.exposed, 0.007, rounding);
-    EXPECT_NEAR(p.sums, 0.007, rounding);
+    EXPECT_NEAR(p.all_reduces, 0.007, rounding);
 }
 
 // Buckets are cut in f32, as in training, even if gradients are sent in fewer bytes.
@@ -221,7 +222,7 @@ TEST(StepPrediction, AMeasuredBatchIsTakenAsItIs) {
 
 TEST(StepPrediction, TheNetworksShareIsOfItsBandwidth) {
     Cluster c = tabled(1e-3);
-    c.sums.clear();
+    c.all_reduces.clear();
     StepModel m = plain();
     StepWork work = three_buckets();
     work.bucket_bytes = 4096 * MiB;
@@ -229,10 +230,10 @@ TEST(StepPrediction, TheNetworksShareIsOfItsBandwidth) {
     const StepPrediction slow = predict_step(m, work, c, 8);
     c.adapter_bandwidth /= 2;
     m.network_share = 1;
-    EXPECT_NEAR(slow.sums, all_reduce_time(c, 7 * double(MiB), 2, 4).seconds, rounding);
+    EXPECT_NEAR(slow.all_reduces, all_reduce_time(c, 7 * double(MiB), 2, 4).seconds, rounding);
     // no effect on one node
     m.network_share = 0.1;
-    EXPECT_NEAR(predict_step(m, work, c, 4).sums, all_reduce_time(c, 7 * double(MiB), 1, 4).seconds, rounding);
+    EXPECT_NEAR(predict_step(m, work, c, 4).all_reduces, all_reduce_time(c, 7 * double(MiB), 1, 4).seconds, rounding);
 }
 
 TEST(StepPrediction, WorstAndBestTakeTheBoundsOfWhatIsNotMeasured) {
@@ -240,10 +241,10 @@ TEST(StepPrediction, WorstAndBestTakeTheBoundsOfWhatIsNotMeasured) {
     m.host_loss = {0.14, 0.07, 0.28};
     m.interference = {0.5, 0.25, 1};
     m.spread = {0.02, 0.02, 0.02};
-    const double sums = 0.007, exposed = 0.004, largest = expected_largest(8);
+    const double all_reduces = 0.007, exposed = 0.004, largest = expected_largest(8);
     const auto step = [&](double h, double kappa) {
         const double compute = 0.030 * (1 + h * 3 / 7);
-        return compute + exposed + kappa * sums + 0.02 * compute * largest;
+        return compute + exposed + kappa * all_reduces + 0.02 * compute * largest;
     };
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 8).step, step(0.14, 0.5), rounding);
     EXPECT_NEAR(worst_step(m, three_buckets(), tabled(1e-3), 8).step, step(0.28, 1), rounding);
@@ -261,7 +262,7 @@ TEST(StepPrediction, TheBestBucketIsThatOfTheShortestStep) {
     for (const double bandwidth : {1e9, 10e9, 100e9})
         for (const int ranks : {1, 4, 8}) {
             Cluster c = tabled(1);
-            c.sums.clear();
+            c.all_reduces.clear();
             c.adapter_bandwidth = bandwidth;
             double shortest = INFINITY;
             for (const size_t mib : {1, 2, 4, 8, 16, 32, 64, 128, 256, 4096}) {

@@ -49,9 +49,9 @@ TEST(StreamOrder, BlocksAreAllRunsOnceAndNearlyEqual) {
             EXPECT_EQ(e.first_sample.back(), all);
             for (int64_t b = 0; b < order.blocks(); ++b) {
                 int64_t rows = 0;
-                for (int32_t i = e.first_run[size_t(b)]; i < e.first_run[size_t(b) + 1]; ++i)
-                    rows += order.runs()[size_t(e.runs[size_t(i)])].count;
-                EXPECT_EQ(e.first_sample[size_t(b) + 1] - e.first_sample[size_t(b)], rows);
+                for (int32_t i = e.first_run[b]; i < e.first_run[size_t(b) + 1]; ++i)
+                    rows += order.runs()[e.runs[i]].count;
+                EXPECT_EQ(e.first_sample[size_t(b) + 1] - e.first_sample[b], rows);
                 EXPECT_LE(rows * 10, most) << block;
                 EXPECT_LE(size_t(rows) * 10, order.most_block_bytes());
             }
@@ -94,13 +94,13 @@ TEST(StreamOrder, ABatchOfASortedSetHasNearlyAsManyClassesAsARandomOne) {
     const StreamOrder::Epoch e = order.epoch({true, 1}, 0);
     double distinct = 0, batches = 0;
     for (int64_t b = 0; b < order.blocks(); ++b) {
-        const int64_t first = e.first_sample[size_t(b)], count = e.first_sample[size_t(b) + 1] - first;
+        const int64_t first = e.first_sample[b], count = e.first_sample[size_t(b) + 1] - first;
         const std::vector<int32_t> within = StreamOrder::order_within({true, 1}, 0, b, count);
         for (int64_t at = 0; at + 256 <= count; at += 256, ++batches) {
             std::set<int64_t> seen;
             for (int64_t i = at; i < at + 256; ++i) {
-                const int64_t place = within[size_t(i)], run = e.first_run[size_t(b)] + place / rows;
-                seen.insert((order.runs()[size_t(e.runs[size_t(run)])].first + place % rows) / images);
+                const int64_t place = within[i], run = e.first_run[b] + place / rows;
+                seen.insert((order.runs()[e.runs[run]].first + place % rows) / images);
             }
             distinct += double(seen.size());
         }

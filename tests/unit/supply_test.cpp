@@ -49,7 +49,7 @@ public:
         }
         supply_ = std::make_unique<Supply>(
             comm, backend_, store_.get(), shapes_, labels_.data(),
-            BatchPlan{plan_epoch(images, global_batch, false), global_batch, {true, seed}, mixes},
+            BatchOrder{steps_of_epoch(images, global_batch, false), global_batch, {true, seed}, mixes},
             [this](int64_t epoch, int32_t sample, int height, int) { return lines(epoch, sample, height); });
         supply_->build();
     }
@@ -101,12 +101,12 @@ private:
             const StreamOrder::Epoch e = order.epoch({true, seed}, epoch);
             for (int64_t block = 0; block < order.blocks(); ++block) {
                 std::vector<int32_t> rows;
-                for (int32_t i = e.first_run[size_t(block)]; i < e.first_run[size_t(block) + 1]; ++i) {
-                    const RowRun& run = order.runs()[size_t(e.runs[size_t(i)])];
+                for (int32_t i = e.first_run[block]; i < e.first_run[size_t(block) + 1]; ++i) {
+                    const RowRun& run = order.runs()[e.runs[i]];
                     for (int64_t row = run.first; row < run.first + run.count; ++row) rows.push_back(int32_t(row));
                 }
                 for (const int32_t i : StreamOrder::order_within({true, seed}, epoch, block, int64_t(rows.size())))
-                    all.push_back(rows[size_t(i)]);
+                    all.push_back(rows[i]);
             }
         }
         return all;
@@ -126,7 +126,7 @@ private:
         for (int64_t i = 0; i < count; ++i) {
             const int32_t sample = batch.samples[i];
             samples.push_back(float(sample));
-            EXPECT_EQ(batch.labels[i], labels_[size_t(sample)]);
+            EXPECT_EQ(batch.labels[i], labels_[sample]);
             const ImagePlace is = shapes_[sample], staged = batch.places[i];
             EXPECT_EQ(staged.height, is.height);
             EXPECT_EQ(staged.width, is.width);
@@ -238,7 +238,7 @@ TEST_F(SupplyTest, AStreamHasTheSameOrderOnAnyRanks) {
                     const std::vector<int32_t> order(begin, begin + images), all = sorted(order);
                     EXPECT_NE(order, before) << "an order of its own";
                     EXPECT_NE(order, all);
-                    for (int32_t i = 0; i < images; ++i) ASSERT_EQ(all[size_t(i)], i) << "every sample once";
+                    for (int32_t i = 0; i < images; ++i) ASSERT_EQ(all[i], i) << "every sample once";
                     before = order;
                 }
             }

@@ -14,10 +14,10 @@ namespace {
 TEST(Timeline, EventsBeginAndEndWhereTheirSpansDo) {
     const Graph graph = build_model({"linear", 1, 1, 10, 10});
     const std::vector<Span> spans = {
-        {named_step(StepPhase::gather, "gather"), Lane::compute, 100.0, 100.001},
-        {named_step(StepPhase::all_reduce, "sum a"), Lane::communication, 100.002, 100.005},
-        {named_step(StepPhase::all_reduce, "sum b"), Lane::communication, 100.003, 100.004},
-        {named_step(StepPhase::optimizer, "optimizer"), Lane::compute, 100.006, 100.0075}};
+        {named_launch(LaunchPhase::gather, "gather"), Resource::compute, 100.0, 100.001},
+        {named_launch(LaunchPhase::all_reduce, "sum a"), Resource::communication, 100.002, 100.005},
+        {named_launch(LaunchPhase::all_reduce, "sum b"), Resource::communication, 100.003, 100.004},
+        {named_launch(LaunchPhase::optimizer, "optimizer"), Resource::compute, 100.006, 100.0075}};
     const auto trace = nlohmann::json::parse(timeline_json(test_comm(), spans, graph, {}));
     struct Event {
         const char *phase, *name, *id;

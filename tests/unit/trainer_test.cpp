@@ -33,7 +33,7 @@ protected:
         Requests requests;
         Trainer trainer(test_comm(), backend_, graph, train_data, &test_data, setup_, requests);
         if (look_) backend_.within = [&] { look_(trainer); };
-        trainer.programs().plan();
+        trainer.programs().prepare();
         trainer.programs().build();
         trainer.programs().initialise();
         trainer.run(recorder);
@@ -60,36 +60,36 @@ protected:
 
 // The state that LastResort saves. It is read in the middle of every step, and compared with the
 // checkpoints of the same steps.
-TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
+TEST_F(TrainerLoop, WithinAStepTheSnapshotIsOfTheStateBefore) {
     setup_.checkpoint_steps = 1;
-    backend_.holding = true;
+    backend_.snapshotting = true;
     for (const bool asynchronous : {false, true}) {
         backend_.set_asynchronous(asynchronous);
-        std::vector<Checkpoint> held;
+        std::vector<Checkpoint> snapshots;
         Recorder recorder;
         look_ = [&](const Trainer& trainer) {
-            std::optional<Checkpoint> c = trainer.held(-1);
+            std::optional<Checkpoint> c = trainer.snapshot(-1);
             ASSERT_TRUE(c) << "nothing to go on from";
-            EXPECT_EQ(trainer.held_step(), c->step);
-            EXPECT_FALSE(trainer.held(c->step)) << "it is not newer than itself";
+            EXPECT_EQ(trainer.snapshot_step(), c->step);
+            EXPECT_FALSE(trainer.snapshot(c->step)) << "it is not newer than itself";
             EXPECT_EQ(int64_t(recorder.records.size()), c->step) << "its rows must have been reported";
-            held.push_back(*std::move(c));
+            snapshots.push_back(*std::move(c));
         };
         train(recorder);
-        ASSERT_EQ(held.size(), 30u + 3 * 2u) << "30 steps, and test images in two batches after each epoch";
+        ASSERT_EQ(snapshots.size(), 30u + 3 * 2u) << "30 steps, and test images in two batches after each epoch";
         size_t looked = 0;
         for (int64_t step = 0; step < 30; ++step) {
-            EXPECT_EQ(held[looked].step, step);
-            EXPECT_FALSE(held[looked].evaluation_due);
+            EXPECT_EQ(snapshots[looked].step, step);
+            EXPECT_FALSE(snapshots[looked].evaluation_due);
             ++looked;
             if ((step + 1) % 10 != 0) continue;
             for (int batch = 0; batch < 2; ++batch, ++looked) {
-                EXPECT_EQ(held[looked].step, step + 1);
-                EXPECT_TRUE(held[looked].evaluation_due);
+                EXPECT_EQ(snapshots[looked].step, step + 1);
+                EXPECT_TRUE(snapshots[looked].evaluation_due);
             }
         }
         for (const Checkpoint& c : recorder.checkpoints)
-            for (const Checkpoint& h : held)
+            for (const Checkpoint& h : snapshots)
                 if (h.step == c.step) {
                     EXPECT_EQ(h.weights, c.weights) << c.step;
                     EXPECT_EQ(h.optimizer, c.optimizer) << c.step;
@@ -101,40 +101,40 @@ TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
 }
 
 // On two ranks a request of either one counts.
-TEST_F(TrainerLoop, ShortStepsHoldNothing) {
+TEST_F(TrainerLoop, ShortStepsTakeNoSnapshot) {
     setup_.log_interval = 2;  // steps in flight if they are asynchronous
     for (const bool asynchronous : {false, true}) {
         backend_.set_asynchronous(asynchronous);
-        std::vector<std::optional<int64_t>> held;
-        look_ = [&](const Trainer& trainer) { held.push_back(trainer.held_step()); };
+        std::vector<std::optional<int64_t>> snapshots;
+        look_ = [&](const Trainer& trainer) { snapshots.push_back(trainer.snapshot_step()); };
         Recorder recorder;
         train(recorder);
-        ASSERT_GE(held.size(), 30u);
+        ASSERT_GE(snapshots.size(), 30u);
         if (test_comm().root()) {
-            EXPECT_EQ(held[0], 0) << "the start, for it is not known yet how long a step takes";
+            EXPECT_EQ(snapshots[0], 0) << "the start, for it is not known yet how long a step takes";
         }
         const auto is_long = [](const StepRecord& r) { return r.step_seconds > 0.1; };
         // the machine is too busy
         if (std::any_of(recorder.records.begin(), recorder.records.end(), is_long)) continue;
-        EXPECT_EQ(held[5], std::nullopt) << "weights have changed since";
-        EXPECT_EQ(held[8], std::nullopt);
+        EXPECT_EQ(snapshots[5], std::nullopt) << "weights have changed since";
+        EXPECT_EQ(snapshots[8], std::nullopt);
     }
     if (test_comm().size() == 1) {
         EXPECT_EQ("", problem_on_ranks(2));
     }
 }
 
-TEST_F(TrainerLoop, AfterARollbackNothingLaterIsHeld) {
+TEST_F(TrainerLoop, AfterARollbackNoSnapshotIsLater) {
     setup_.on_nan = OnNan::rollback;
     setup_.checkpoint_steps = 4;
-    backend_.holding = true;
+    backend_.snapshotting = true;
     for (const bool asynchronous : {false, true}) {
         backend_.set_asynchronous(asynchronous);
         backend_.poisoned_step = asynchronous ? 18 : 15;  // each is poisoned once
         bool looked = false;
         look_ = [&](const Trainer& trainer) {
             looked = true;
-            EXPECT_LE(trainer.held_step().value_or(0), trainer.progress().step);
+            EXPECT_LE(trainer.snapshot_step().value_or(0), trainer.progress().step);
         };
         Recorder recorder;
         train(recorder);

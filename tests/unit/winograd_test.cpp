@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/conv_ways.h"
+#include "backend/cpu/conv_algorithms.h"
 
 namespace convoy::cpu {
 namespace {

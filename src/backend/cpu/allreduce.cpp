@@ -1,41 +1,41 @@
 // Gradient all-reduces with MPI_Iallreduce. MPI advances them only inside its own calls, so the
-// step loop calls progress() after every step. The time still needed when the optimizer waits is
-// the exposed communication.
-#include "backend/cpu/gradient_sums.h"
+// loop over the tape calls progress() after every launch. The time still needed when the optimizer
+// waits is the exposed communication.
+#include "backend/cpu/gradient_all_reduce.h"
 
 namespace convoy::cpu {
 namespace {
 
-StepId all_reduce(size_t bytes) {
-    return named_step(StepPhase::all_reduce, "all-reduce " + std::to_string(bytes >> 10) + " KiB");
+LaunchId all_reduce(size_t bytes) {
+    return named_launch(LaunchPhase::all_reduce, "all-reduce " + std::to_string(bytes >> 10) + " KiB");
 }
 
 }  // namespace
 
-void GradientSums::start(float* values, size_t count) { start(values, count, sizeof(float), MPI_FLOAT); }
+void GradientAllReduce::start(float* values, size_t count) { start(values, count, sizeof(float), MPI_FLOAT); }
 
-void GradientSums::start(void* values, size_t count, size_t element, MPI_Datatype type) {
+void GradientAllReduce::start(void* values, size_t count, size_t element, MPI_Datatype type) {
     if (size_ == 1) return;
     requests_.emplace_back();
     ended_.emplace_back();
     ++in_flight_;
     if (trace_) {
         spans_.push_back(trace_->size());
-        trace_->push_back({all_reduce(count * element), Lane::communication, now(), 0});
+        trace_->push_back({all_reduce(count * element), Resource::communication, now(), 0});
     }
     MPI_Iallreduce(MPI_IN_PLACE, values, int(count), type, MPI_SUM, comm_, &requests_.back());
 }
 
-size_t GradientSums::bucket(int64_t* values, size_t count, int lanes) {
+size_t GradientAllReduce::bucket(int64_t* values, size_t count, int lanes) {
     for (size_t i = 0; i < buckets_.size(); ++i)
         if (buckets_[i].values == values) return i;
     buckets_.emplace_back(values, count, lanes);
     return buckets_.size() - 1;
 }
 
-void GradientSums::arrive(size_t bucket) { buckets_[bucket].arrived.fetch_add(1, std::memory_order_release); }
+void GradientAllReduce::arrive(size_t bucket) { buckets_[bucket].arrived.fetch_add(1, std::memory_order_release); }
 
-void GradientSums::start_arrived() {
+void GradientAllReduce::start_arrived() {
     for (; next_bucket_ < buckets_.size(); ++next_bucket_) {
         Bucket& b = buckets_[next_bucket_];
         if (b.arrived.load(std::memory_order_acquire) < b.lanes) return;
@@ -43,14 +43,14 @@ void GradientSums::start_arrived() {
     }
 }
 
-void GradientSums::max_now(int32_t* values, int count) {
+void GradientAllReduce::max_now(int32_t* values, int count) {
     if (size_ == 1) return;
     const double start = now();
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT32_T, MPI_MAX, comm_);
     waited_ += now() - start;
 }
 
-void GradientSums::progress() {
+void GradientAllReduce::progress() {
     start_arrived();
     if (in_flight_ == 0) return;
     const double begin = trace_ ? now() : 0;
@@ -58,10 +58,11 @@ void GradientSums::progress() {
     MPI_Testsome(int(requests_.size()), requests_.data(), &count, ended_.data(), MPI_STATUSES_IGNORE);
     settle(count);
     if (trace_)
-        trace_->push_back({named_step(StepPhase::progress, "all-reduce progress"), Lane::compute, begin, now()});
+        trace_->push_back(
+            {named_launch(LaunchPhase::progress, "all-reduce progress"), Resource::compute, begin, now()});
 }
 
-void GradientSums::wait() {
+void GradientAllReduce::wait() {
     const double start = now();
     start_arrived();
     next_bucket_ = 0;
@@ -74,13 +75,13 @@ void GradientSums::wait() {
     waited_ += now() - start;
 }
 
-void GradientSums::settle(int count) {
-    for (int i = 0; trace_ && i < count; ++i) (*trace_)[spans_[size_t(ended_[size_t(i)])]].end = now();
+void GradientAllReduce::settle(int count) {
+    for (int i = 0; trace_ && i < count; ++i) (*trace_)[spans_[ended_[i]]].end = now();
     in_flight_ -= count;
     if (in_flight_ == 0) requests_.clear(), ended_.clear(), spans_.clear();
 }
 
-void GradientSums::sum_now(double* values, int count) {
+void GradientAllReduce::sum_now(double* values, int count) {
     if (size_ == 1) return;
     const double start = now();
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, world_);
@@ -88,15 +89,15 @@ void GradientSums::sum_now(double* values, int count) {
 }
 
 void CpuBackend::allreduce(Tensor bucket, size_t /*counts*/, Tape& tape) {
-    tape.push_back({all_reduce(bucket.bytes()), Lane::communication,
-                    [this, data = bucket.as<float>(), n = bucket.count()] { sums_->start(data, n); }});
+    tape.push_back({all_reduce(bucket.bytes()), Resource::communication,
+                    [this, data = bucket.as<float>(), n = bucket.count()] { all_reduce_->start(data, n); }});
 }
 
 void CpuBackend::wait_allreduce(Tape& tape) {
-    tape.push_back(
-        {named_step(StepPhase::all_reduce, "wait for all-reduce"), Lane::compute, [this] { sums_->wait(); }});
+    tape.push_back({named_launch(LaunchPhase::all_reduce, "wait for all-reduce"), Resource::compute,
+                    [this] { all_reduce_->wait(); }});
 }
 
-void CpuBackend::sum_now(double* values, int count) { sums_->sum_now(values, count); }
+void CpuBackend::sum_now(double* values, int count) { all_reduce_->sum_now(values, count); }
 
 }  // namespace convoy::cpu

@@ -32,17 +32,18 @@ template <class E> struct Work {
     }
 
     /// `block` has bytes() bytes.
-    Work(const BatchNorm& op, const Bound& bound, int threads_, void* block) : threads(threads_), act(op.act) {
-        const Tensor& from = bound.values[op.x];
+    Work(const BatchNorm& op, const OpArguments& arguments, int threads_, void* block)
+        : threads(threads_), act(op.act) {
+        const Tensor& from = arguments.values[op.x];
         c = from.shape.c;
-        residual_c = op.residual == none ? 0 : bound.values[op.residual].shape.c;
+        residual_c = op.residual == none ? 0 : arguments.values[op.residual].shape.c;
         rows = int64_t(from.shape.pixels());
         x = from.as<E>();
-        residual = op.residual == none ? nullptr : bound.values[op.residual].as<E>();
-        scale = bound.params[op.scale].template as<float>();
-        bias = bound.params[op.bias].template as<float>();
-        y = bound.values[op.y].as<E>();
-        mean = static_cast<float*>(bound.own_saved());
+        residual = op.residual == none ? nullptr : arguments.values[op.residual].as<E>();
+        scale = arguments.params[op.scale].template as<float>();
+        bias = arguments.params[op.bias].template as<float>();
+        y = arguments.values[op.y].as<E>();
+        mean = static_cast<float*>(arguments.own_saved());
         invstd = mean + c;
         sums = static_cast<double*>(block);
         scratch = sums + 2 * c + 1;
@@ -145,22 +146,22 @@ template <class E> void apply(const Work<E>& w) {
 
 }  // namespace
 
-void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const BatchNorm& op, const OpArguments& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
     float *running_mean = b.params[op.mean].as<float>(), *running_var = b.params[op.var].as<float>();
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
         const Work<E> w(op, b, threads_, small.get());
         if (!b.training || op.fixed) {
-            tape.push_back(
-                {b.step(StepPhase::forward, "batch norm"), Lane::compute, [=, small = small, epsilon = op.epsilon] {
-                     w.normalise_by_running(running_mean, running_var, epsilon);
-                     apply(w);
-                 }});
+            tape.push_back({b.launch(LaunchPhase::forward, "batch norm"), Resource::compute,
+                            [=, small = small, epsilon = op.epsilon] {
+                                w.normalise_by_running(running_mean, running_var, epsilon);
+                                apply(w);
+                            }});
             return;
         }
         tape.push_back(
-            {b.step(StepPhase::forward, "batch norm forward"), Lane::compute,
+            {b.launch(LaunchPhase::forward, "batch norm forward"), Resource::compute,
              [=, this, small = small, sync = options_.sync_bn, epsilon = op.epsilon, momentum = op.momentum] {
                  const int64_t n = moments(w, sync, [&](double* values, int count) {
                      if (sync) sum_now(values, count);
@@ -265,7 +266,7 @@ template <class E> void apply_gradient(const Work<E>& w, const Gradients<E>& to)
 
 }  // namespace
 
-void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const BatchNorm& op, const OpArguments& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
     // null: frozen
     float *dscale = b.param_gradients[op.scale].as<float>(), *dbias = b.param_gradients[op.bias].as<float>();
@@ -284,7 +285,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
             g.add_dresidual = b.accumulate[op.residual];
         }
         if (op.fixed) {  // statistics that are constants: dx = a * g
-            tape.push_back({b.step(StepPhase::gradient, "batch norm gradient"), Lane::compute,
+            tape.push_back({b.launch(LaunchPhase::gradient, "batch norm gradient"), Resource::compute,
                             [=, small = small, epsilon = op.epsilon, mean = b.params[op.mean].as<float>(),
                              var = b.params[op.var].as<float>()] {
                                 w.normalise_by_running(mean, var, epsilon);
@@ -294,7 +295,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                             }});
             return;
         }
-        tape.push_back({b.step(StepPhase::gradient, "batch norm gradient"), Lane::compute,
+        tape.push_back({b.launch(LaunchPhase::gradient, "batch norm gradient"), Resource::compute,
                         [=, this, small = small, sync = options_.sync_bn] {
                             if (w.rows > 0) {
                                 w.normalise_by(w.mean, w.invstd);

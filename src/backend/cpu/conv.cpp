@@ -1,7 +1,7 @@
-// Convolution on plain NHWC activations, each with the algorithm chosen for it (conv_ways.h), and
-// bias gradients.
+// Convolution on plain NHWC activations, each with the algorithm chosen for it (conv_algorithms.h),
+// and bias gradients.
+#include "backend/cpu/conv_algorithms.h"
 #include "backend/cpu/conv_calls.h"
-#include "backend/cpu/conv_ways.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rows.h"
 
@@ -17,7 +17,7 @@ template <class E> CONVOY_WIDE void add_rows(const E* from, int64_t rows, int c,
 
 }  // namespace
 
-void CpuBackend::bias_gradient(const Tensor& dy, float* to, const StepId& id, Tape& tape) {
+void CpuBackend::bias_gradient(const Tensor& dy, float* to, const LaunchId& id, Tape& tape) {
     const int c = dy.shape.c;
     int together = 1;  // rows that are summed as one row, so that its channels fill vectors
     while (together < 16 && together * c % 16 != 0) together *= 2;
@@ -25,7 +25,7 @@ void CpuBackend::bias_gradient(const Tensor& dy, float* to, const StepId& id, Ta
     const Buffer scratch =
         allocate(sizeof(double) * (2 * size_t(wide) + size_t(threads_) * ThreadScratch::doubles(wide)));
     with_type(dy.dtype, [&]<class E>(E) {
-        tape.push_back({id, Lane::compute, [=, this, rows = int64_t(dy.shape.pixels()), from = dy.as<E>()] {
+        tape.push_back({id, Resource::compute, [=, this, rows = int64_t(dy.shape.pixels()), from = dy.as<E>()] {
                             auto* sums = static_cast<double*>(scratch.get());
                             sum_rows(threads_, rows / together, wide, sums + 2 * wide, sums,
                                      [=](int64_t first, int64_t last, const ThreadScratch& t) {
@@ -44,18 +44,20 @@ void CpuBackend::bias_gradient(const Tensor& dy, float* to, const StepId& id, Ta
 
 namespace {
 
-const CpuWays::Way& way_of(const Bound& b) { return dynamic_cast<const CpuWays&>(b.ways).convs[size_t(b.op)]; }
+const CpuAlgorithms::ConvAlgorithm& algorithm_of(const OpArguments& b) {
+    return dynamic_cast<const CpuAlgorithms&>(b.algorithms).convs[b.op];
+}
 
 }  // namespace
 
-void CpuBackend::append(const Bound& b, StepPhase direction, const std::string& name, const ConvCall& call, ConvBy by,
-                        Tape& tape) {
+void CpuBackend::append(const OpArguments& b, LaunchPhase direction, const std::string& name, const ConvCall& call,
+                        ConvBy by, Tape& tape) {
     Calls calls(engine_, stream_, temporary_);
     cpu::append(calls, engine_, direction, call, by);
-    calls.onto(tape, b.step(direction, name));
+    calls.onto(tape, b.launch(direction, name));
 }
 
-void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Conv& op, const OpArguments& b, Tape& tape) {
     const ConvCall call{.op = op,
                         .x = b.values[op.x],
                         .y = b.values[op.y],
@@ -63,23 +65,24 @@ void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
                         .bias = op.bias == none ? Tensor{} : b.params[op.bias],
                         .training = b.training,
                         .threads = threads_};
-    append(b, StepPhase::forward, "conv forward", call, way_of(b).forward, tape);
+    append(b, LaunchPhase::forward, "conv forward", call, algorithm_of(b).forward, tape);
 }
 
-void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Conv& op, const OpArguments& b, Tape& tape) {
     const Tensor &dx = b.value_gradients[op.x], &dy = b.value_gradients[op.y];
     ConvCall call{.op = op, .x = b.values[op.x], .y = dy, .weight = b.param_gradients[op.weight], .bias = {}};
     call.threads = threads_;
     if (call.weight.data)  // null: frozen
-        append(b, StepPhase::weight_gradient, "conv weight gradient", call, way_of(b).weight_gradient, tape);
-    // A separate step, because with one input channel oneDNN takes twice as long for both at once.
+        append(b, LaunchPhase::weight_gradient, "conv weight gradient", call, algorithm_of(b).weight_gradient, tape);
+    // A separate launch, because with one input channel oneDNN takes twice as long for both at
+    // once.
     if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
-                      b.step(StepPhase::bias_gradient, "conv bias gradient"), tape);
+                      b.launch(LaunchPhase::bias_gradient, "conv bias gradient"), tape);
     call.x = dx;
     call.weight = b.params[op.weight];
     call.add = b.accumulate[op.x];
-    if (dx.data) append(b, StepPhase::data_gradient, "conv data gradient", call, way_of(b).data_gradient, tape);
+    if (dx.data) append(b, LaunchPhase::data_gradient, "conv data gradient", call, algorithm_of(b).data_gradient, tape);
 }
 
 }  // namespace convoy::cpu

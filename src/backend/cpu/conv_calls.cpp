@@ -75,25 +75,25 @@ void direct_data_gradient(Calls& calls, const dnnl::engine& engine, const ConvCa
     calls.deliver(target, c.x, c.add);
 }
 
-void append_direct(Calls& calls, const dnnl::engine& engine, StepPhase direction, const ConvCall& c, DType type) {
+void append_direct(Calls& calls, const dnnl::engine& engine, LaunchPhase direction, const ConvCall& c, DType type) {
     const Descs d(c, type);
-    if (direction == StepPhase::forward) return direct_forward(calls, engine, c, d);
-    if (direction == StepPhase::weight_gradient) return direct_weight_gradient(calls, engine, c, d);
+    if (direction == LaunchPhase::forward) return direct_forward(calls, engine, c, d);
+    if (direction == LaunchPhase::weight_gradient) return direct_weight_gradient(calls, engine, c, d);
     direct_data_gradient(calls, engine, c, d);
 }
 
 // ---- Winograd ----
 
-void append_winograd(Calls& calls, StepPhase direction, const ConvCall& c, int tile) {
+void append_winograd(Calls& calls, LaunchPhase direction, const ConvCall& c, int tile) {
     const Shape& x = c.x.shape;
     const Winograd w{x.n, x.h, x.w, x.c, c.y.shape.c, c.threads, tile};
     const size_t space_at = calls.reserve(w.workspace_bytes());
     auto* const weight = c.weight.as<float>();
     with_type(c.x.dtype, [&]<class E>(E) {
         E *const at_x = c.x.as<E>(), *const at_y = c.y.as<E>();
-        if (direction == StepPhase::forward)
+        if (direction == LaunchPhase::forward)
             calls.add(space_at, [=](void* space) { w.forward(at_x, weight, at_y, space); });
-        else if (direction == StepPhase::weight_gradient)
+        else if (direction == LaunchPhase::weight_gradient)
             calls.add(space_at, [=](void* space) { w.weight_gradient(at_x, at_y, weight, space); });
         else
             calls.add(space_at, [=, add = c.add](void* space) { w.data_gradient(at_y, weight, at_x, add, space); });
@@ -121,7 +121,7 @@ Calls::Operand weights(Calls& calls, const ConvCall& c, const Patches& p, DType 
     return calls.as_layout(calls.fixed(DNNL_ARG_WEIGHTS, desc(DType::f32), c.weight.data), desc(type));
 }
 
-void product_data_gradient(Calls& calls, const ConvCall& c, const Patches& p, DType type) {
+void gemm_data_gradient(Calls& calls, const ConvCall& c, const Patches& p, DType type) {
     const auto left = calls.matrix_of(DNNL_ARG_SRC, c.y, c.y.shape.c, type), right = weights(calls, c, p, type, false);
     const Desc product = matrix(p.rows(), p.columns(), type);
     if (!p.are_pixels()) {
@@ -141,11 +141,11 @@ void product_data_gradient(Calls& calls, const ConvCall& c, const Patches& p, DT
     }
 }
 
-void append_product(Calls& calls, StepPhase direction, const ConvCall& c, DType type) {
+void append_gemm(Calls& calls, LaunchPhase direction, const ConvCall& c, DType type) {
     const Shape &x = c.x.shape, &y = c.y.shape;
     const Patches p{x.n, x.h, x.w, x.c, c.op.kernel, c.op.stride, c.op.pad, y.h, y.w, c.threads};
-    if (direction == StepPhase::data_gradient) return product_data_gradient(calls, c, p, type);
-    if (direction == StepPhase::weight_gradient) {
+    if (direction == LaunchPhase::data_gradient) return gemm_data_gradient(calls, c, p, type);
+    if (direction == LaunchPhase::weight_gradient) {
         const auto left = calls.matrix_of(DNNL_ARG_SRC, c.y, y.c, type, true),
                    right = gathered(calls, DNNL_ARG_WEIGHTS, c.x, p, type);
         return calls.multiply(left, right,
@@ -159,15 +159,15 @@ void append_product(Calls& calls, StepPhase direction, const ConvCall& c, DType 
 
 }  // namespace
 
-void append(Calls& calls, const dnnl::engine& engine, StepPhase direction, const ConvCall& c, ConvBy by) {
+void append(Calls& calls, const dnnl::engine& engine, LaunchPhase direction, const ConvCall& c, ConvBy by) {
     switch (by) {
         case ConvBy::direct: return append_direct(calls, engine, direction, c, DType::f32);
         case ConvBy::direct_bf16: return append_direct(calls, engine, direction, c, DType::bf16);
         case ConvBy::winograd: return append_winograd(calls, direction, c, 4);
         case ConvBy::winograd_large:
             return append_winograd(calls, direction, c, Winograd::large_tile(c.x.shape.h, c.x.shape.w));
-        case ConvBy::product: return append_product(calls, direction, c, DType::f32);
-        case ConvBy::product_bf16: return append_product(calls, direction, c, DType::bf16);
+        case ConvBy::gemm: return append_gemm(calls, direction, c, DType::f32);
+        case ConvBy::gemm_bf16: return append_gemm(calls, direction, c, DType::bf16);
         case ConvBy::measured: break;
     }
     require(false, "a convolution runs in a way that was decided");

@@ -18,7 +18,8 @@ struct ConvCall {
     int threads = 1;
 };
 
-/// Appends the calls of one direction. `by` must be a candidate for the convolution (conv_ways.h).
-void append(Calls&, const dnnl::engine&, StepPhase direction, const ConvCall&, ConvBy by);
+/// Appends the calls of one direction. `by` must be a candidate for the convolution
+/// (conv_algorithms.h).
+void append(Calls&, const dnnl::engine&, LaunchPhase direction, const ConvCall&, ConvBy by);
 
 }  // namespace convoy::cpu

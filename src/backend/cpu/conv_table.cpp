@@ -1,22 +1,22 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "backend/cpu/conv_ways.h"
+#include "backend/cpu/conv_algorithms.h"
 #include "backend/cpu_queries.h"
 
 namespace convoy {
 namespace {
 
 std::string format(const std::string& first_op, const std::string& uses, const std::string& convolution,
-                   const std::string& ways) {
+                   const std::string& algorithms) {
     char line[512];
     std::snprintf(line, sizeof line, "%-26s %4s  %-72s %s\n", first_op.c_str(), uses.c_str(), convolution.c_str(),
-                  ways.c_str());
+                  algorithms.c_str());
     return line;
 }
 
 /// Formats the chosen algorithm and the measured time of each.
-std::string ways_of(ConvBy taken, const cpu::ConvTimes& times) {
+std::string algorithms_of(ConvBy taken, const cpu::ConvTimes& times) {
     std::string text = cpu::name_of(taken);
     char number[64];
     for (const auto& [by, seconds] : times) {
@@ -32,11 +32,11 @@ std::string ways_of(ConvBy taken, const cpu::ConvTimes& times) {
 std::string conv_table(const Graph& graph, const BackendOptions& options, Comm& comm) {
     const std::unique_ptr<Backend> backend = make_cpu_backend(options, comm);
     const GradientFlow gradients = gradient_flow(graph);
-    const Outline outline{graph, 1, true, gradients};
-    backend->agree(outline);
-    const auto ways = std::dynamic_pointer_cast<const cpu::CpuWays>(backend->decide(outline));
-    const cpu::ConvChoices choices = cpu::parse_conv_choices(backend->choices());
-    const std::vector<cpu::ConvUse> uses = cpu::uses_of(outline, backend->facts().threads);
+    const ProgramShape program{graph, 1, true, gradients};
+    backend->tune(program);
+    const auto algorithms = std::dynamic_pointer_cast<const cpu::CpuAlgorithms>(backend->select(program));
+    const cpu::TunedConvs tuned = cpu::parse_tuned_convs(backend->tuning());
+    const std::vector<cpu::ConvUse> uses = cpu::uses_of(program, backend->facts().threads);
     std::string text = format("first op", "uses", "convolution", "way: times of all that can");
     std::vector<std::string> told;
     for (const cpu::ConvUse& use : uses) {
@@ -44,9 +44,9 @@ std::string conv_table(const Graph& graph, const BackendOptions& options, Comm& 
         if (std::find(told.begin(), told.end(), key) != told.end()) continue;
         told.push_back(key);
         const auto count = std::count_if(uses.begin(), uses.end(), [&](const auto& u) { return u.spec.key() == key; });
-        const std::string weight = graph.params[size_t(use.spec.op.weight)].name;
+        const std::string weight = graph.params[use.spec.op.weight].name;
         text += format(weight.substr(0, weight.rfind('.')), std::to_string(count), key,
-                       ways_of(ways->of(use), choices.at(key)));
+                       algorithms_of(algorithms->of(use), tuned.at(key)));
     }
     return backend->facts().device + "\n" + text;
 }

@@ -32,18 +32,18 @@ struct Shortest {
 
 /// Times algorithms alternately until the times of each agree, so that other programs on these
 /// cores do not decide. One that is far behind is not run again.
-ConvTimes race(const std::vector<ConvBy>& ways, const std::function<std::function<void()>(ConvBy)>& runnable) {
+ConvTimes race(const std::vector<ConvBy>& algorithms, const std::function<std::function<void()>(ConvBy)>& runnable) {
     constexpr int rounds = 12;
     constexpr double far = 1.5;
     std::map<ConvBy, std::function<void()>> run;
-    for (const ConvBy by : ways) {
+    for (const ConvBy by : algorithms) {
         run[by] = runnable(by);
         run[by]();  // oneDNN compiles, and memory is touched
     }
     std::map<ConvBy, Shortest> seen;
     double best = INFINITY;
     for (int round = 0; round < rounds; ++round)
-        for (const ConvBy by : ways) {
+        for (const ConvBy by : algorithms) {
             Shortest& s = seen[by];
             if (round > 0 && (s.agree() || s.first > far * best)) continue;
             const double begin = now();
@@ -84,7 +84,7 @@ std::function<void()> ConvTrial::runnable(const ConvSpec& s, const ConvCall& cal
     Calls calls(engine_, stream_, temporary_);
     append(calls, engine_, s.direction, call, by);
     Tape tape;
-    calls.onto(tape, named_step(s.direction, "trial"));
+    calls.onto(tape, named_launch(s.direction, "trial"));
     return tape.back().run;
 }
 
@@ -95,7 +95,7 @@ ConvTimes ConvTrial::measure(const ConvSpec& wanted, const Capabilities& has, do
     const ConvSpec s = wanted.representative();
     const ThreadCount own(s.threads);
     const auto batched = [&](const Shape& one) { return Shape{s.images(flops), one.h, one.w, one.c}; };
-    const bool biased = s.direction == StepPhase::forward && s.op.bias != none;
+    const bool biased = s.direction == LaunchPhase::forward && s.op.bias != none;
     const ConvCall call{.op = s.op,
                         .x = random(batched(s.x), s.dtype, 0),
                         .y = random(batched(s.y), s.dtype, 1),

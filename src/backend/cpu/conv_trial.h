@@ -1,7 +1,7 @@
 // Times the algorithms of a convolution on this processor, on random data.
 #pragma once
+#include "backend/cpu/conv_algorithms.h"
 #include "backend/cpu/conv_calls.h"
-#include "backend/cpu/conv_ways.h"
 #include "backend/cpu/primitives.h"
 
 namespace convoy::cpu {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "backend/cpu/exact_adder.h"
-#include "backend/cpu/gradient_sums.h"
+#include "backend/cpu/gradient_all_reduce.h"
 #include "backend/cpu/primitives.h"
 #include "backend/cpu/rows.h"
 #include "base/clock.h"
@@ -86,7 +86,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
       temporary_(std::make_shared<Temporary>(Temporary{*budget_})),
-      sums_(std::make_shared<GradientSums>(comm)),
+      all_reduce_(std::make_shared<GradientAllReduce>(comm)),
       adder_(std::make_shared<ExactAdder>()),
       clock_(std::make_shared<StepClock>()),
       has_(capabilities()) {
@@ -117,7 +117,7 @@ CpuBackend::CpuBackend(CpuBackend& whole, int index)
       engine_(whole.engine_),
       stream_(engine_),
       temporary_(std::make_shared<Temporary>(Temporary{*budget_})),
-      sums_(whole.sums_),
+      all_reduce_(whole.all_reduce_),
       adder_(whole.adder_),
       clock_(whole.clock_),
       index_(index),
@@ -133,15 +133,15 @@ Buffer CpuBackend::allocate(size_t bytes) {
     budget_->take_or_fail(rounded, "a block of tensors", "use a smaller batch or fewer ranks per node");
     void* block = allocate_pages(rounded);
     if (!block) throw std::bad_alloc();
-    if (options_.plan_only) return Buffer(block, std::free);
+    if (options_.dry_run) return Buffer(block, std::free);
     char* bytes_of = static_cast<char*>(block);
 #pragma omp parallel for schedule(static)  // each page is first touched by the thread that will use it
     for (size_t at = 0; at < rounded; at += 4096) std::memset(bytes_of + at, 0, std::min<size_t>(4096, rounded - at));
     return Buffer(block, std::free);
 }
 
-void CpuBackend::set_aside(size_t bytes, const std::string& what_for, Taker taker) {
-    budget_->take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks per node", taker);
+void CpuBackend::set_aside(size_t bytes, const std::string& what_for, MemoryOwner owner) {
+    budget_->take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks per node", owner);
 }
 
 Buffer CpuBackend::resident(void* host, size_t bytes) {
@@ -168,62 +168,63 @@ void CpuBackend::upload(void* to, const void* from, size_t bytes) {
 void CpuBackend::download(void* to, const void* from, size_t bytes) { upload(to, from, bytes); }
 
 void CpuBackend::zero(Tensor t, Tape& tape) {
-    tape.push_back({named_step(StepPhase::zero, "zero"), Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
+    tape.push_back(
+        {named_launch(LaunchPhase::zero, "zero"), Resource::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
 }
 
-void CpuBackend::forward(const Op& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Op& op, const OpArguments& b, Tape& tape) {
     const ThreadCount own(threads_);  // oneDNN splits an op among the number of threads at its creation
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
-void CpuBackend::backward(const Op& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Op& op, const OpArguments& b, Tape& tape) {
     const ThreadCount own(threads_);
     std::visit([&](const auto& o) { backward(o, b, tape); }, op);
 }
 
-void CpuBackend::run_step(const Step& step) {
+void CpuBackend::run_launch(const Launch& launch) {
     while (now() < paused_until_.load(std::memory_order_relaxed))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    comm_.activity().enter(step.id.name.c_str());
+    comm_.activity().enter(launch.id.name.c_str());
     const double begin = trace_ ? now() : 0;
-    step.run();
-    if (trace_) trace_->push_back({step.id, Lane::compute, begin, now()});
-    sums_->progress();
+    launch.run();
+    if (trace_) trace_->push_back({launch.id, Resource::compute, begin, now()});
+    all_reduce_->progress();
 }
 
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
-        for (const Step& step : tape) run_step(step);
-        comm_.activity().enter("host code between operations");  // the tape owns the names of its steps
+        for (const Launch& launch : tape) run_launch(launch);
+        comm_.activity().enter("host code between operations");  // the tape owns the names of its launches
     };
 }
 
 Backend& CpuBackend::lane(int index) {
     if (threads_ == 1) return *this;
     while (int(lanes_.size()) <= index) lanes_.emplace_back(new CpuBackend(*this, int(lanes_.size())));
-    return *lanes_[size_t(index)];
+    return *lanes_[index];
 }
 
 // Only the thread of the first lane may call MPI, so only it makes progress.
 void CpuBackend::side_by_side(const std::vector<Tape>& tapes, Tape& to) {
     const int lanes = std::min(threads_, int(tapes.size()));
-    to.push_back({named_step(StepPhase::other, "logical ranks"), Lane::compute, [this, tapes, lanes] {
+    to.push_back({named_launch(LaunchPhase::other, "logical ranks"), Resource::compute, [this, tapes, lanes] {
 #pragma omp parallel num_threads(lanes)
                       {
                           const ThreadCount one(1);
                           const int lane = omp_get_thread_num();
                           for (size_t i = size_t(lane); i < tapes.size(); i += size_t(lanes))
-                              for (const Step& step : tapes[i]) lane == 0 ? run_step(step) : step.run();
+                              for (const Launch& launch : tapes[i]) lane == 0 ? run_launch(launch) : launch.run();
                       }
                   }});
 }
 
-std::vector<double> CpuBackend::time_steps(const Tape& tape) {
+std::vector<double> CpuBackend::time_launches(const Tape& tape) {
     std::vector<double> seconds;
-    for (const Step& step : tape) {
-        comm_.activity().enter(step.id.name.c_str());
+    for (const Launch& launch : tape) {
+        comm_.activity().enter(launch.id.name.c_str());
         const Clock::time_point start = Clock::now();
-        step.run();
+        launch.run();
         seconds.push_back(seconds_since(start));
     }
     return seconds;
@@ -231,7 +232,7 @@ std::vector<double> CpuBackend::time_steps(const Tape& tape) {
 
 void CpuBackend::trace(std::vector<Span>* to) {
     trace_ = to;
-    sums_->trace(to);
+    all_reduce_->trace(to);
 }
 
 }  // namespace cpu

@@ -7,16 +7,16 @@
 #include <optional>
 
 #include "backend/backend.h"
-#include "backend/cpu/conv_ways.h"
+#include "backend/cpu/conv_algorithms.h"
 #include "base/memory.h"
 #include "base/memory_budget.h"
 
 namespace convoy::cpu {
 
-struct ConvCall;     // conv_calls.h
-class ExactAdder;    // exact_sums.cpp
-class GradientSums;  // allreduce.cpp
-struct Temporary;    // primitives.h
+struct ConvCall;          // conv_calls.h
+class ExactAdder;         // exact_sums.cpp
+class GradientAllReduce;  // allreduce.cpp
+struct Temporary;         // primitives.h
 
 /// Returns seconds on a steady clock.
 double now();
@@ -47,17 +47,17 @@ public:
     SystemSample sample() override;
     size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
-    void set_aside(size_t bytes, const std::string& what_for, Taker) override;
+    void set_aside(size_t bytes, const std::string& what_for, MemoryOwner) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
-    void agree(const Outline&) override;
-    std::shared_ptr<const Ways> decide(const Outline&) override;
-    std::string choices() const override;
-    void take_choices(const std::string&) override;
+    void tune(const ProgramShape&) override;
+    std::shared_ptr<const Algorithms> select(const ProgramShape&) override;
+    std::string tuning() const override;
+    void restore_tuning(const std::string&) override;
 
-    void forward(const Op&, const Bound&, Tape&) override;
-    void backward(const Op&, const Bound&, Tape&) override;
+    void forward(const Op&, const OpArguments&, Tape&) override;
+    void backward(const Op&, const OpArguments&, Tape&) override;
     std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) override;
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
@@ -66,16 +66,16 @@ public:
     void allreduce(Tensor bucket, size_t counts, Tape&) override;
     Backend& lane(int) override;
     void side_by_side(const std::vector<Tape>&, Tape&) override;
-    void deposit(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) override;
+    void accumulate_exact(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) override;
     void allreduce(const ExactSums&, size_t begin, size_t end, Tape&) override;
-    void withdraw(const ExactSums&, float* gradients, Tape&) override;
+    void finalize_exact(const ExactSums&, float* gradients, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;
     void record(const Record&, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
-    std::vector<double> time_steps(const Tape&) override;
+    std::vector<double> time_launches(const Tape&) override;
     void trace(std::vector<Span>*) override;
     void synchronize() override {}
     void pause(double seconds) override { paused_until_ = now() + seconds; }
@@ -84,29 +84,29 @@ private:
     /// Creates lane `index` of another backend. A lane has one thread, and its own temporary
     /// memory.
     CpuBackend(CpuBackend& whole, int index);
-    void run_step(const Step&);
+    void run_launch(const Launch&);
 
     // Each of these is in the file of its op.
-#define CONVOY_DECLARE(O)                        \
-    void forward(const O&, const Bound&, Tape&); \
-    void backward(const O&, const Bound&, Tape&);
+#define CONVOY_DECLARE(O)                              \
+    void forward(const O&, const OpArguments&, Tape&); \
+    void backward(const O&, const OpArguments&, Tape&);
     CONVOY_EACH_OP(CONVOY_DECLARE)
 #undef CONVOY_DECLARE
     /// Returns the bytes in which oneDNN remembers the positions of maxima (pool.cpp).
     size_t pool_workspace(const Pool&, const Graph&, int batch) const;
     /// Appends one direction of a convolution.
-    void append(const Bound&, StepPhase direction, const std::string& name, const ConvCall&, ConvBy, Tape&);
+    void append(const OpArguments&, LaunchPhase direction, const std::string& name, const ConvCall&, ConvBy, Tape&);
     /// Returns the threads that compute a convolution: one where logical ranks are computed side by
     /// side.
     int conv_threads() const { return options_.invariant ? 1 : threads_; }
     /// Returns the convolutions of a program for which no algorithm is chosen yet.
-    std::vector<ConvSpec> unknown(const Outline&) const;
-    ConvChoices measure(const std::vector<ConvSpec>&);
+    std::vector<ConvSpec> unknown(const ProgramShape&) const;
+    TunedConvs measure(const std::vector<ConvSpec>&);
     /// Appends: to [c] = sum over the rows (pixels) of dy (conv.cpp).
-    void bias_gradient(const Tensor& dy, float* to, const StepId&, Tape&);
+    void bias_gradient(const Tensor& dy, float* to, const LaunchId&, Tape&);
     /// Appends add_scaled() under this identity.
-    void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
-    void sum_now(double* values, int count);  // calls GradientSums::sum_now; for files without mpi.h
+    void scale(LaunchId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
+    void sum_now(double* values, int count);  // calls GradientAllReduce::sum_now; for files without mpi.h
 
     Comm& comm_;
     BackendOptions options_;
@@ -116,13 +116,13 @@ private:
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;
     // A lane shares these with its whole backend:
-    std::shared_ptr<GradientSums> sums_;
+    std::shared_ptr<GradientAllReduce> all_reduce_;
     std::shared_ptr<ExactAdder> adder_;
     std::shared_ptr<StepClock> clock_;
     const int index_ = 0;  // index of the lane
     std::vector<std::unique_ptr<CpuBackend>> lanes_;
     const Capabilities has_;
-    ConvChoices choices_;  // convolutions chosen so far
+    TunedConvs tuned_;  // convolutions chosen so far
     std::vector<Span>* trace_ = nullptr;
     std::atomic<double> paused_until_{0};  // on a steady clock
     double sampled_ = now(), used_ = 0;    // time of the last sample, and the processor seconds used until then

@@ -53,7 +53,7 @@ struct Mask {
     }
 };
 
-Mask mask_of(const Dropout& op, const Bound& b, int threads) {
+Mask mask_of(const Dropout& op, const OpArguments& b, int threads) {
     const Shape& shape = b.values[op.x].shape;
     const size_t draws = op.whole_channels ? size_t(shape.c) : size_t(shape.h) * shape.w * shape.c;
     return {b.seed,
@@ -69,27 +69,27 @@ Mask mask_of(const Dropout& op, const Bound& b, int threads) {
 
 }  // namespace
 
-void CpuBackend::forward(const Dropout& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Dropout& op, const OpArguments& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* x = b.values[op.x].as<E>();
         E* y = b.values[op.y].as<E>();
         if (!b.training) {
-            tape.push_back({b.step(StepPhase::forward, "dropout (identity)"), Lane::compute,
+            tape.push_back({b.launch(LaunchPhase::forward, "dropout (identity)"), Resource::compute,
                             [x, y, n = b.values[op.x].count()] { std::copy_n(x, n, y); }});
             return;
         }
-        tape.push_back({b.step(StepPhase::forward, "dropout"), Lane::compute,
+        tape.push_back({b.launch(LaunchPhase::forward, "dropout"), Resource::compute,
                         [mask = mask_of(op, b, threads_), x, y] { mask.apply(x, y, false); }});
     });
 }
 
-void CpuBackend::backward(const Dropout& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Dropout& op, const OpArguments& b, Tape& tape) {
     if (!b.value_gradients[op.x].data) return;
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* dy = b.value_gradients[op.y].as<E>();
         E* dx = b.value_gradients[op.x].as<E>();
         tape.push_back(
-            {b.step(StepPhase::gradient, "dropout gradient"), Lane::compute,
+            {b.launch(LaunchPhase::gradient, "dropout gradient"), Resource::compute,
              [mask = mask_of(op, b, threads_), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
     });
 }

@@ -48,10 +48,11 @@ template <class E> CONVOY_WIDE void sum(const E* x, const E* z, E* y, int64_t n)
     for (int64_t i = 0; i < n; ++i) assign(y[i], to_float(x[i]) + to_float(z[i]));
 }
 
-template <class O> void forward_activation(int threads, const char* name, const O& op, const Bound& b, Tape& tape) {
+template <class O>
+void forward_activation(int threads, const char* name, const O& op, const OpArguments& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
     with_type(x.dtype, [&]<class E>(E) {
-        tape.push_back({b.step(StepPhase::forward, name), Lane::compute,
+        tape.push_back({b.launch(LaunchPhase::forward, name), Resource::compute,
                         [=, from = x.as<E>(), to = y.as<E>(), n = int64_t(x.count())] {
                             over_rows(threads, n, [=](int, int64_t i, int64_t end) {
                                 forward_elements(op, from + i, to + i, end - i);
@@ -60,12 +61,13 @@ template <class O> void forward_activation(int threads, const char* name, const 
     });
 }
 
-template <class O> void backward_activation(int threads, const char* name, const O& op, const Bound& b, Tape& tape) {
+template <class O>
+void backward_activation(int threads, const char* name, const O& op, const OpArguments& b, Tape& tape) {
     const Tensor &kept = b.values[kept_by(op)], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     const bool add = b.accumulate[op.x];
     if (!dx.data) return;
     with_type(dx.dtype, [&]<class E>(E) {
-        tape.push_back({b.step(StepPhase::gradient, name), Lane::compute,
+        tape.push_back({b.launch(LaunchPhase::gradient, name), Resource::compute,
                         [=, at = kept.as<E>(), from = dy.as<E>(), to = dx.as<E>(), n = int64_t(dx.count())] {
                             over_rows(threads, n, [=](int, int64_t i, int64_t end) {
                                 backward_elements(op, at + i, from + i, to + i, end - i, add);
@@ -76,38 +78,38 @@ template <class O> void backward_activation(int threads, const char* name, const
 
 }  // namespace
 
-void CpuBackend::forward(const Relu& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Relu& op, const OpArguments& b, Tape& tape) {
     forward_activation(threads_, "relu", op, b, tape);
 }
-void CpuBackend::backward(const Relu& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Relu& op, const OpArguments& b, Tape& tape) {
     backward_activation(threads_, "relu gradient", op, b, tape);
 }
-void CpuBackend::forward(const Gelu& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Gelu& op, const OpArguments& b, Tape& tape) {
     forward_activation(threads_, "gelu", op, b, tape);
 }
-void CpuBackend::backward(const Gelu& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Gelu& op, const OpArguments& b, Tape& tape) {
     backward_activation(threads_, "gelu gradient", op, b, tape);
 }
 
-void CpuBackend::forward(const Scale& op, const Bound& b, Tape& tape) {
-    scale(b.step(StepPhase::forward, "scale"), b.values[op.x], op.factor, b.values[op.y], false, tape);
+void CpuBackend::forward(const Scale& op, const OpArguments& b, Tape& tape) {
+    scale(b.launch(LaunchPhase::forward, "scale"), b.values[op.x], op.factor, b.values[op.y], false, tape);
 }
 
-void CpuBackend::backward(const Scale& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Scale& op, const OpArguments& b, Tape& tape) {
     if (b.value_gradients[op.x].data)
-        scale(b.step(StepPhase::gradient, "scale gradient"), b.value_gradients[op.y], op.factor,
+        scale(b.launch(LaunchPhase::gradient, "scale gradient"), b.value_gradients[op.y], op.factor,
               b.value_gradients[op.x], b.accumulate[op.x], tape);
 }
 
 void CpuBackend::add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
-    scale(named_step(StepPhase::other, "scale"), from, factor, to, accumulate, tape);
+    scale(named_launch(LaunchPhase::other, "scale"), from, factor, to, accumulate, tape);
 }
 
-void CpuBackend::scale(StepId id, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
+void CpuBackend::scale(LaunchId id, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
     require(from.count() == to.count() && from.dtype == to.dtype,
             "what is scaled has the shape and type of where it goes");
     with_type(from.dtype, [&]<class E>(E) {
-        tape.push_back({id, Lane::compute, [=, this, x = from.as<E>(), y = to.as<E>(), n = int64_t(to.count())] {
+        tape.push_back({id, Resource::compute, [=, this, x = from.as<E>(), y = to.as<E>(), n = int64_t(to.count())] {
                             over_rows(threads_, n, [=](int, int64_t i, int64_t end) {
                                 scaled(x + i, factor, y + i, end - i, accumulate);
                             });
@@ -115,10 +117,10 @@ void CpuBackend::scale(StepId id, const Tensor& from, float factor, const Tensor
     });
 }
 
-void CpuBackend::forward(const Add& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Add& op, const OpArguments& b, Tape& tape) {
     with_type(b.values[op.y].dtype, [&]<class E>(E) {
         const E *x = b.values[op.a].as<E>(), *z = b.values[op.b].as<E>();
-        tape.push_back({b.step(StepPhase::forward, "add"), Lane::compute,
+        tape.push_back({b.launch(LaunchPhase::forward, "add"), Resource::compute,
                         [=, this, y = b.values[op.y].as<E>(), n = int64_t(b.values[op.y].count())] {
                             over_rows(threads_, n,
                                       [=](int, int64_t i, int64_t end) { sum(x + i, z + i, y + i, end - i); });
@@ -126,11 +128,11 @@ void CpuBackend::forward(const Add& op, const Bound& b, Tape& tape) {
     });
 }
 
-void CpuBackend::backward(const Add& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Add& op, const OpArguments& b, Tape& tape) {
     for (const bool second : {false, true}) {
         const ValueId id = second ? op.b : op.a;
         if (b.value_gradients[id].data)
-            scale(b.step(StepPhase::gradient, "add gradient"), b.value_gradients[op.y], 1, b.value_gradients[id],
+            scale(b.launch(LaunchPhase::gradient, "add gradient"), b.value_gradients[op.y], 1, b.value_gradients[id],
                   b.accumulate[id] || (second && op.a == op.b), tape);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/exact_adder.h"
-#include "backend/cpu/gradient_sums.h"
+#include "backend/cpu/gradient_all_reduce.h"
 #include "backend/cpu/rows.h"
 #include "base/error.h"
 
@@ -113,31 +113,31 @@ void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
         take_integers(s.sums + p.begin, n, ExactSums::unit(s.bits, s.tops[p.tensor]), gradients + p.begin);
 }
 
-void CpuBackend::deposit(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
+void CpuBackend::accumulate_exact(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
     std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s, begin, end);
     // lanes that arrive at the same time begin at different pieces
     const size_t first = size_t(index_) * pieces.size() / size_t(std::max(1, s.lanes));
     std::rotate(pieces.begin(), pieces.begin() + int64_t(first), pieces.end());
     const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
-    tape.push_back({named_step(StepPhase::other, name), Lane::compute, [s, gradients, pieces] {
+    tape.push_back({named_launch(LaunchPhase::other, name), Resource::compute, [s, gradients, pieces] {
                         for (ExactAdder::Piece* p : pieces) ExactAdder::add(s, gradients, *p);
                     }});
 }
 
 void CpuBackend::allreduce(const ExactSums& s, size_t begin, size_t end, Tape& tape) {
-    const size_t bucket = sums_->bucket(s.sums + begin, end - begin, s.lanes);
+    const size_t bucket = all_reduce_->bucket(s.sums + begin, end - begin, s.lanes);
     const std::string name = "all-reduce " + std::to_string((end - begin) * sizeof(int64_t) >> 10) + " KiB";
-    tape.push_back(
-        {named_step(StepPhase::all_reduce, name), Lane::communication, [this, bucket] { sums_->arrive(bucket); }});
+    tape.push_back({named_launch(LaunchPhase::all_reduce, name), Resource::communication,
+                    [this, bucket] { all_reduce_->arrive(bucket); }});
 }
 
-void CpuBackend::withdraw(const ExactSums& s, float* gradients, Tape& tape) {
-    tape.push_back({named_step(StepPhase::all_reduce, "wait for all-reduce"), Lane::compute, [this, s] {
-                        sums_->wait();
-                        sums_->max_now(s.seen, int(s.ends.size()));
+void CpuBackend::finalize_exact(const ExactSums& s, float* gradients, Tape& tape) {
+    tape.push_back({named_launch(LaunchPhase::all_reduce, "wait for all-reduce"), Resource::compute, [this, s] {
+                        all_reduce_->wait();
+                        all_reduce_->max_now(s.seen, int(s.ends.size()));
                     }});
     const std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s);
-    tape.push_back({named_step(StepPhase::other, "withdraw"), Lane::compute, [s, gradients, pieces] {
+    tape.push_back({named_launch(LaunchPhase::other, "withdraw"), Resource::compute, [s, gradients, pieces] {
 #pragma omp parallel for schedule(static)
                         for (ExactAdder::Piece* p : pieces) ExactAdder::take(s, *p, gradients);
                         set_exponents(s);

@@ -158,14 +158,14 @@ template <class E> void gather_mixed(const Gather& g, int i, const Normalise& by
 void CpuBackend::gather(const Gather& g, Tape& tape) {
     g.check();
     with_type(g.x.dtype, [&]<class E>(E) {
-        tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
+        tape.push_back({named_launch(LaunchPhase::gather, "gather"), Resource::compute,
                         [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads_))]() mutable {
                             if (g.begins_step && !g.staged) clock_->started = now();  // else begin_step() did
                             const int64_t elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {
                                 const Sample sample = sample_of(g, i);
-                                Scratch& own = scratch[size_t(omp_get_thread_num())];
+                                Scratch& own = scratch[omp_get_thread_num()];
                                 E* const to = g.x.as<E>() + i * elements;
                                 if (g.augment.mixes())
                                     gather_mixed(g, i, by, own, to);

@@ -5,7 +5,7 @@
 #include "backend/cpu/primitives.h"
 
 namespace convoy::cpu {
-void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Linear& op, const OpArguments& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &weight = b.params[op.weight];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
     constexpr DType f32 = DType::f32;
@@ -23,10 +23,10 @@ void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     if (op.bias != none) operands.push_back(calls.fixed(DNNL_ARG_BIAS, db, b.params[op.bias].data));
     calls.add(dnnl::matmul(pd), operands, pd.scratchpad_desc());
     calls.deliver(target, y, false);
-    calls.onto(tape, b.step(StepPhase::forward, "linear forward"));
+    calls.onto(tape, b.launch(LaunchPhase::forward, "linear forward"));
 }
 
-void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Linear& op, const OpArguments& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &weight = b.params[op.weight], &dy = b.value_gradients[op.y],
                  &dx = b.value_gradients[op.x];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
@@ -35,11 +35,11 @@ void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
         calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, DType::f32, true),
                        calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
                        calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), dw));
-        calls.onto(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"));
+        calls.onto(tape, b.launch(LaunchPhase::weight_gradient, "linear weight gradient"));
     }
     if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
-                      b.step(StepPhase::bias_gradient, "linear bias gradient"), tape);
+                      b.launch(LaunchPhase::bias_gradient, "linear bias gradient"), tape);
 
     if (!dx.data) return;
     Calls data(engine_, stream_, temporary_);
@@ -47,7 +47,7 @@ void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     data.multiply(data.matrix_of(DNNL_ARG_SRC, dy, out),
                   data.fixed(DNNL_ARG_WEIGHTS, matrix(out, in, DType::f32), weight.data), target);
     data.deliver(target, dx, b.accumulate[op.x]);
-    data.onto(tape, b.step(StepPhase::data_gradient, "linear data gradient"));
+    data.onto(tape, b.launch(LaunchPhase::data_gradient, "linear data gradient"));
 }
 
 }  // namespace convoy::cpu

@@ -35,13 +35,13 @@ double mean_logit(const float* row, const Target& t) {
 
 }  // namespace
 
-void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const SoftmaxXent& op, const OpArguments& b, Tape& tape) {
     const float* x = b.values[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
     // summed in index order, so that the sum always has the same bits
     const auto losses = std::make_shared<std::vector<double>>(size_t(n));
-    tape.push_back({named_step(StepPhase::forward, "loss", b.op), Lane::compute,
+    tape.push_back({named_launch(LaunchPhase::forward, "loss", b.op), Resource::compute,
                     [=, stats = b.stats, mixed = b.mixed, smoothing = double(op.label_smoothing)] {
                         int64_t correct = 0, top5 = 0;
 #pragma omp parallel for schedule(static) reduction(+ : correct, top5)
@@ -52,7 +52,7 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
                             for (int j = 0; j < k; ++j) sum += row[j];
                             // -sum_j target_j (row_j - lse), target = (1 - s) Target::of + s / k
                             const Target t = target_of(label, mixed, i);
-                            (*losses)[size_t(i)] = lse - (1 - smoothing) * mean_logit(row, t) - smoothing / k * sum;
+                            (*losses)[i] = lse - (1 - smoothing) * mean_logit(row, t) - smoothing / k * sum;
                             correct += std::max_element(row, row + k) - row == t.larger();
                             top5 += among_five(row, k, t.larger());
                         }
@@ -62,12 +62,12 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
                     }});
 }
 
-void CpuBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const SoftmaxXent& op, const OpArguments& b, Tape& tape) {
     const float* x = b.values[op.x].as<float>();
     float* dx = b.value_gradients[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
-    tape.push_back({named_step(StepPhase::gradient, "loss gradient", b.op), Lane::compute,
+    tape.push_back({named_launch(LaunchPhase::gradient, "loss gradient", b.op), Resource::compute,
                     [=, mixed = b.mixed, scale = op.sum ? 1.0 : 1.0 / double(b.global_batch),
                      smoothing = double(op.label_smoothing)] {
 #pragma omp parallel for schedule(static)

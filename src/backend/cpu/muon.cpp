@@ -44,23 +44,23 @@ public:
         run(1);
         for (size_t i = 0; i < a_.size(); ++i) a_[i] = muon_b * a_[i] + muon_c * square_[i];
         run(2);
-        for (int64_t i = 0; i < count_; ++i) x_[size_t(i)] = muon_a * x_[size_t(i)] + product_[size_t(i)];
+        for (int64_t i = 0; i < count_; ++i) x_[i] = muon_a * x_[i] + product_[i];
     }
 
 private:
-    struct Product {
+    struct Gemm {
         dnnl::matmul run;
         std::unordered_map<int, dnnl::memory> operands;
     };
     void add(const dnnl::engine& engine, const Desc& a, std::vector<float>& from_a, const Desc& b,
              std::vector<float>& from_b, const Desc& to, std::vector<float>& into) {
-        products_.push_back({dnnl::matmul({engine, a, b, to}),
-                             {{DNNL_ARG_SRC, dnnl::memory(a, engine, from_a.data())},
-                              {DNNL_ARG_WEIGHTS, dnnl::memory(b, engine, from_b.data())},
-                              {DNNL_ARG_DST, dnnl::memory(to, engine, into.data())}}});
+        gemms_.push_back({dnnl::matmul({engine, a, b, to}),
+                          {{DNNL_ARG_SRC, dnnl::memory(a, engine, from_a.data())},
+                           {DNNL_ARG_WEIGHTS, dnnl::memory(b, engine, from_b.data())},
+                           {DNNL_ARG_DST, dnnl::memory(to, engine, into.data())}}});
     }
     void run(size_t i) {
-        products_[i].run.execute(stream_, products_[i].operands);
+        gemms_[i].run.execute(stream_, gemms_[i].operands);
         stream_.wait();
     }
 
@@ -68,7 +68,7 @@ private:
     int64_t count_;
     int side_;
     std::vector<float> x_, product_, a_, square_;
-    std::vector<Product> products_;
+    std::vector<Gemm> gemms_;
 };
 
 }  // namespace

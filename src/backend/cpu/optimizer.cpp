@@ -1,6 +1,6 @@
 // The optimizer in one pass over the arenas, and the records that end a training step.
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/gradient_sums.h"
+#include "backend/cpu/gradient_all_reduce.h"
 #include "backend/cpu/muon.h"
 
 #include <cstring>
@@ -27,45 +27,45 @@ void CpuBackend::update(const Update& u, Tape& tape) {
     const ThreadCount own(matrix_threads);
     for (const UpdateSegment& s : u.segments)
         matrices.push_back(s.rows > 0 ? muon_step(engine_, stream_, u, s) : nullptr);
-    tape.push_back({named_step(StepPhase::optimizer, "optimizer"), Lane::compute, [u, matrices, matrix_threads] {
-                        const bool latched = u.latch && u.stats->skipped > 0;
-                        u.stats->skipped = 0;
-                        if (latched || !all_finite(u.gradients, int64_t(u.count))) {
-                            u.stats->skipped = 1;
-                            return;
-                        }
-                        const float rate = u.learning_rates[u.counters->step];
-                        const double t = double(u.counters->step + 1);
-                        const float c1 = float(1 - std::pow(double(u.spec.beta1), t)),
-                                    c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
-                        float *w = u.weights, *first = u.state, *second = u.state + u.count;
-                        const float* g = u.gradients;
-                        for (size_t k = 0; k < u.segments.size(); ++k) {
-                            const UpdateSegment& s = u.segments[k];
-                            if (u.counters->step >= s.steps) continue;
-                            if (matrices[k]) {
-                                const ThreadCount of_matrices(matrix_threads);
-                                matrices[k](rate);
-                                continue;
-                            }
-                            const int64_t begin = int64_t(s.begin), end = int64_t(s.end);
-                            const OptimizerSpec spec = u.spec;
-                            const float lr = rate * s.learning_rate;
-                            if (spec.kind == OptimizerSpec::sgd) {
+    tape.push_back(
+        {named_launch(LaunchPhase::optimizer, "optimizer"), Resource::compute, [u, matrices, matrix_threads] {
+             const bool latched = u.latch && u.stats->skipped > 0;
+             u.stats->skipped = 0;
+             if (latched || !all_finite(u.gradients, int64_t(u.count))) {
+                 u.stats->skipped = 1;
+                 return;
+             }
+             const float rate = u.learning_rates[u.counters->step];
+             const double t = double(u.counters->step + 1);
+             const float c1 = float(1 - std::pow(double(u.spec.beta1), t)),
+                         c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
+             float *w = u.weights, *first = u.state, *second = u.state + u.count;
+             const float* g = u.gradients;
+             for (size_t k = 0; k < u.segments.size(); ++k) {
+                 const UpdateSegment& s = u.segments[k];
+                 if (u.counters->step >= s.steps) continue;
+                 if (matrices[k]) {
+                     const ThreadCount of_matrices(matrix_threads);
+                     matrices[k](rate);
+                     continue;
+                 }
+                 const int64_t begin = int64_t(s.begin), end = int64_t(s.end);
+                 const OptimizerSpec spec = u.spec;
+                 const float lr = rate * s.learning_rate;
+                 if (spec.kind == OptimizerSpec::sgd) {
 #pragma omp parallel for simd schedule(static)
-                                for (int64_t i = begin; i < end; ++i)
-                                    sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
-                            } else {
+                     for (int64_t i = begin; i < end; ++i) sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
+                 } else {
 #pragma omp parallel for simd schedule(static)
-                                for (int64_t i = begin; i < end; ++i)
-                                    adam_update(spec, lr, s.weight_decay, c1, c2, g[i], w[i], first[i], second[i]);
-                            }
-                        }
-                    }});
+                     for (int64_t i = begin; i < end; ++i)
+                         adam_update(spec, lr, s.weight_decay, c1, c2, g[i], w[i], first[i], second[i]);
+                 }
+             }
+         }});
 }
 
 void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
-    tape.push_back({named_step(StepPhase::look_ahead, "look-ahead"), Lane::compute, [l] {
+    tape.push_back({named_launch(LaunchPhase::look_ahead, "look-ahead"), Resource::compute, [l] {
                         const float decay = l.decays[l.counters->step + 1];
                         if (decay < 0 || (l.stats && l.stats->skipped > 0)) return;
                         const auto average = [decay](float* w, float* slow, size_t n) {
@@ -78,16 +78,16 @@ void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
 }
 
 void CpuBackend::request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) {
-    tape.push_back({named_step(StepPhase::requests, "requests"), Lane::compute, [=] {
+    tape.push_back({named_launch(LaunchPhase::requests, "requests"), Resource::compute, [=] {
                         stats->stop = requests ? float(requests->stop.load()) : 0.0f;
                         stats->checkpoint = requests ? float(requests->checkpoint.load()) : 0.0f;
-                        stats->hold = requests ? float(requests->hold.load()) : 0.0f;
+                        stats->snapshot = requests ? float(requests->snapshot.load()) : 0.0f;
                         if (own) *own = *stats;
                     }});
 }
 
 void CpuBackend::record(const Record& record, Tape& tape) {
-    tape.push_back({named_step(StepPhase::record, "record"), Lane::compute, [record, this] {
+    tape.push_back({named_launch(LaunchPhase::record, "record"), Resource::compute, [record, this] {
                         const auto [stats, own, learning_rates, ring, ring_size, counters, batch, all, own_count] =
                             record;
                         StepRecord& r = ring[counters->step % ring_size];
@@ -98,7 +98,7 @@ void CpuBackend::record(const Record& record, Tape& tape) {
                         r.top5_accuracy = double(stats->top5) / double(all);
                         r.stop = stats->stop > 0;
                         r.checkpoint = stats->checkpoint > 0;
-                        r.hold = stats->hold > 0;
+                        r.snapshot = stats->snapshot > 0;
                         r.skipped = stats->skipped > 0;
                         r.images = all;
                         r.own_images = batch;
@@ -106,14 +106,14 @@ void CpuBackend::record(const Record& record, Tape& tape) {
                         for (int i = 0; own && i < own_count; ++i) r.own += own[i];
                         r.step_seconds = now() - clock_->started;
                         r.data_seconds = clock_->gathered - clock_->started;
-                        r.comm_exposed_seconds = sums_->take_waited();
+                        r.comm_exposed_seconds = all_reduce_->take_waited();
                         counters->offset += all;
                     }});
 }
 
 void CpuBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,
                             int64_t global_batch, Tape& tape) {
-    tape.push_back({named_step(StepPhase::totals, "totals"), Lane::compute, [=] {
+    tape.push_back({named_launch(LaunchPhase::totals, "totals"), Resource::compute, [=] {
                         totals->loss_sum += double(stats->loss_sum);
                         totals->correct += int64_t(stats->correct);
                         totals->top5 += int64_t(stats->top5);

@@ -25,7 +25,7 @@ size_t CpuBackend::pool_workspace(const Pool& op, const Graph& graph, int batch)
     return forward_desc(engine_, op, tensor(op.x), tensor(op.y), true).workspace_desc().get_size();
 }
 
-void CpuBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const Pool& op, const OpArguments& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
     const auto pd = forward_desc(engine_, op, x, y, b.training);
     Calls calls(engine_, stream_, temporary_);
@@ -34,10 +34,10 @@ void CpuBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
     if (b.training && op.kind == Pool::max)
         operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, pd.workspace_desc(), b.own_saved()));
     calls.add(dnnl::pooling_forward(pd), operands, pd.scratchpad_desc());
-    calls.onto(tape, b.step(StepPhase::forward, "pool forward"));
+    calls.onto(tape, b.launch(LaunchPhase::forward, "pool forward"));
 }
 
-void CpuBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const Pool& op, const OpArguments& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     if (!dx.data) return;
     const auto hint = forward_desc(engine_, op, x, y, true);
@@ -53,7 +53,7 @@ void CpuBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
     if (op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, hint.workspace_desc(), b.own_saved()));
     calls.add(dnnl::pooling_backward(pd), operands, pd.scratchpad_desc());
     calls.deliver(target, dx, b.accumulate[op.x]);
-    calls.onto(tape, b.step(StepPhase::gradient, "pool gradient"));
+    calls.onto(tape, b.launch(LaunchPhase::gradient, "pool gradient"));
 }
 
 }  // namespace convoy::cpu

@@ -159,8 +159,8 @@ dnnl::primitive_attr Calls::attributes() {
     return attr;
 }
 
-void Calls::onto(Tape& tape, StepId id) {
-    tape.push_back({std::move(id), Lane::compute, [calls = std::move(calls_)] {
+void Calls::onto(Tape& tape, LaunchId id) {
+    tape.push_back({std::move(id), Resource::compute, [calls = std::move(calls_)] {
                         for (const auto& call : calls) call();
                     }});
 }

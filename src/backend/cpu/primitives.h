@@ -1,4 +1,4 @@
-// oneDNN primitives as tape steps. Operands lie at fixed addresses, or in temporary memory that the
+// oneDNN primitives as launches. Operands lie at fixed addresses, or in temporary memory that the
 // op uses only while it runs. The temporary block may grow while programs are built, so each run
 // looks up its address.
 #pragma once
@@ -69,8 +69,8 @@ public:
 
     static dnnl::primitive_attr attributes();  ///< request a user-provided scratchpad
 
-    /// Ends the list: appends one tape step that runs all of it.
-    void onto(Tape&, StepId);
+    /// Ends the list: appends one launch that runs all of it.
+    void onto(Tape&, LaunchId);
 
 private:
     dnnl::engine engine_;

@@ -6,13 +6,13 @@
 
 namespace convoy::cpu {
 
-void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
+void CpuBackend::forward(const PadShortcut& op, const OpArguments& b, Tape& tape) {
     const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
     const int stride = op.stride;
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* x = b.values[op.x].as<E>();
         E* y = b.values[op.y].as<E>();
-        tape.push_back({b.step(StepPhase::forward, "shortcut"), Lane::compute, [=] {
+        tape.push_back({b.launch(LaunchPhase::forward, "shortcut"), Resource::compute, [=] {
                             const int64_t rows = int64_t(out.n) * out.h;
 #pragma omp parallel for schedule(static)
                             for (int64_t row = 0; row < rows; ++row)
@@ -34,7 +34,7 @@ void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
     });
 }
 
-void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
+void CpuBackend::backward(const PadShortcut& op, const OpArguments& b, Tape& tape) {
     const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
     if (!b.value_gradients[op.x].data) return;
     const int stride = op.stride;
@@ -42,7 +42,7 @@ void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* dy = b.value_gradients[op.y].as<E>();
         E* dx = b.value_gradients[op.x].as<E>();
-        tape.push_back({b.step(StepPhase::gradient, "shortcut gradient"), Lane::compute, [=] {
+        tape.push_back({b.launch(LaunchPhase::gradient, "shortcut gradient"), Resource::compute, [=] {
                             const float share = stride == 1 ? 1.0f : 0.25f;
                             // in.h is even if the stride is 2, so rows never straddle images
                             const int64_t rows = int64_t(in.n) * in.h;

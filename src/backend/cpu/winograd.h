@@ -20,12 +20,12 @@ struct Winograd {
     /// Returns true if the channels fill vectors and images exceed 2x2, for which nothing is saved.
     static bool suits(int h, int w, int in, int out);
     /// Returns the multiplications for an image, as a fraction of a direct convolution's.
-    static double products(int h, int w, int tile = 4) {
+    static double multiplications(int h, int w, int tile = 4) {
         const auto tiles = [&](int size) { return (size + tile - 1) / tile; };
         return double(tiles(h) * tiles(w)) * (tile + 2) * (tile + 2) / (9.0 * h * w);
     }
     /// Returns 7 or 8, whichever takes fewer multiplications.
-    static int large_tile(int h, int w) { return products(h, w, 7) <= products(h, w, 8) ? 7 : 8; }
+    static int large_tile(int h, int w) { return multiplications(h, w, 7) <= multiplications(h, w, 8) ? 7 : 8; }
     /// Returns the bytes of workspace that each of the three needs, aligned to 64 bytes.
     size_t workspace_bytes() const;
 

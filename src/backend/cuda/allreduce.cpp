@@ -1,4 +1,4 @@
-// All-reduces of gradients on the tape. Each starts on the communication lane after its bucket's
+// All-reduces of gradients on the tape. Each starts on the communication stream after its bucket's
 // last gradient; the optimizer waits for all of them.
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/transport.h"
-#include "backend/gpu/sums.h"
+#include "backend/gpu/all_reduces.h"
 #include "comm/comm.h"
 #include "comm/network.h"
 
@@ -17,16 +17,16 @@ namespace convoy::cuda {
 void CudaBackend::connect() {
     if (comm_.size() == 1) return;
     if (options_.share_device)
-        sums_ = sums_through_host(comm_, compute_.get());
+        all_reduce_ = all_reduce_through_host(comm_, compute_.get());
     else
-        sums_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(),
-                                options_.bf16_gradients, *this);
+        all_reduce_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(),
+                                      options_.bf16_gradients, *this);
     look_at_links();
 }
 
 void CudaBackend::look_at_links() {
     std::string mine;
-    for (const std::string& name : sums_->transports()) mine += name + "\n";
+    for (const std::string& name : all_reduce_->transports()) mine += name + "\n";
     const std::string verbs = verbs_ports(), warning = socket_warning(mine, verbs);
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
                                    warnings = comm_.gather_all(warning.empty() ? "" : comm_.host() + ": " + warning);
@@ -47,18 +47,19 @@ void CudaBackend::look_at_links() {
 }
 
 void CudaBackend::allreduce(Tensor bucket, size_t counts, Tape& tape) {
-    if (!sums_) return;
-    tape.push_back({named_step(StepPhase::all_reduce, "all-reduce " + std::to_string(bucket.bytes() >> 10) + " KiB"),
-                    Lane::communication,
-                    [this, data = bucket.as<float>(), n = bucket.count(), counts] { sums_->start(data, n, counts); }});
+    if (!all_reduce_) return;
+    tape.push_back(
+        {named_launch(LaunchPhase::all_reduce, "all-reduce " + std::to_string(bucket.bytes() >> 10) + " KiB"),
+         Resource::communication,
+         [this, data = bucket.as<float>(), n = bucket.count(), counts] { all_reduce_->start(data, n, counts); }});
 }
 
 void CudaBackend::wait_allreduce(Tape& tape) {
-    if (!sums_) return;
+    if (!all_reduce_) return;
     auto* times = static_cast<kernels::StepTimes*>(times_.get());
-    step(tape, named_step(StepPhase::all_reduce, "wait for all-reduce"), [=, this](cudaStream_t s) {
+    append(tape, named_launch(LaunchPhase::all_reduce, "wait for all-reduce"), [=, this](cudaStream_t s) {
         kernels::mark(&times->wait_began, s);
-        sums_->wait();
+        all_reduce_->wait();
         kernels::mark(&times->wait_ended, s);
     });
 }

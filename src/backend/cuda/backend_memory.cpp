@@ -39,9 +39,9 @@ Buffer CudaBackend::allocate(size_t bytes) {
     return cleared(Buffer(p, release), bytes);
 }
 
-Buffer CudaBackend::allocate_summed(size_t bytes) {
+Buffer CudaBackend::allocate_reduced(size_t bytes) {
     // small blocks would waste memory, because NCCL allocates in units of megabytes
-    Buffer buffer = sums_ && bytes >= size_t(2) << 20 ? sums_->allocate(bytes) : nullptr;
+    Buffer buffer = all_reduce_ && bytes >= size_t(2) << 20 ? all_reduce_->allocate(bytes) : nullptr;
     return buffer ? cleared(std::move(buffer), bytes) : allocate(bytes);
 }
 

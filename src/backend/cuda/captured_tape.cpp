@@ -10,18 +10,18 @@ Range::~Range() { nvtxRangePop(); }
 void CapturedTape::run(int generation) {
     const Range range("step");
     const RunMode mode = next_mode(runs_++, may_capture_, bool(graph_), generation != generation_);
-    if (mode == RunMode::eager) return launch_steps();
+    if (mode == RunMode::eager) return launch_all();
     if (mode == RunMode::capture) {
-        graph_ = capture(stream_, [this] { launch_steps(); });
+        graph_ = capture(stream_, [this] { launch_all(); });
         generation_ = generation;
     }
     check(cudaGraphLaunch(graph_.get(), stream_), "launching a step");
 }
 
-void CapturedTape::launch_steps() const {
-    for (const Step& step : tape_) {
-        const Range range(step.id.name.c_str());
-        step.run();
+void CapturedTape::launch_all() const {
+    for (const Launch& launch : tape_) {
+        const Range range(launch.id.name.c_str());
+        launch.run();
     }
 }
 

@@ -31,12 +31,12 @@ class CapturedTape {
 public:
     CapturedTape(Tape tape, cudaStream_t stream, bool may_capture)
         : tape_(std::move(tape)), stream_(stream), may_capture_(may_capture) {}
-    /// Runs the tape. `generation` identifies the addresses of workspaces, which steps look up when
-    /// they run. If it changes, the tape is captured again.
+    /// Runs the tape. `generation` identifies the addresses of workspaces, which launches look up
+    /// when they run. If it changes, the tape is captured again.
     void run(int generation);
 
 private:
-    void launch_steps() const;
+    void launch_all() const;
 
     const Tape tape_;
     const cudaStream_t stream_;

@@ -9,9 +9,9 @@
 
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/transport.h"
+#include "backend/gpu/all_reduces.h"
 #include "backend/gpu/plan_list.h"
 #include "backend/gpu/precisions.h"
-#include "backend/gpu/sums.h"
 #include "comm/activity.h"
 #include "comm/binding.h"
 #include "comm/comm.h"
@@ -57,7 +57,7 @@ Plans::Options CudaBackend::plan_options(int threads) {
             .cache = info_.l2,
             .alive =
                 [this] {
-                    const double waited = meetings_ ? meetings_->attend() : 0;
+                    const double waited = barrier_ ? barrier_->keep_alive() : 0;
                     comm_.activity().enter("choosing cuDNN plans");
                     return waited;
                 },
@@ -76,7 +76,7 @@ Tensor CudaBackend::kept_state() {
 
 void CudaBackend::synchronize() {
     const Doing doing(comm_.activity(), "waiting for the GPU");
-    if (!sums_) return check(cudaStreamSynchronize(compute_.get()), "a step");
+    if (!all_reduce_) return check(cudaStreamSynchronize(compute_.get()), "a step");
     poll([this] { return cudaStreamQuery(compute_.get()); });
 }
 
@@ -85,7 +85,7 @@ std::function<void()> CudaBackend::mark() {
     check(cudaEventRecord(here->get(), compute_.get()), "marking a step");
     return [this, here] {
         const Doing doing(comm_.activity(), "waiting for the GPU");
-        if (!sums_) return check(cudaEventSynchronize(here->get()), "a step");
+        if (!all_reduce_) return check(cudaEventSynchronize(here->get()), "a step");
         poll([&] { return cudaEventQuery(here->get()); });
     };
 }
@@ -94,43 +94,43 @@ void CudaBackend::poll(const std::function<cudaError_t()>& query) {
     // An all-reduce whose peer is gone never ends; only NCCL's error state shows it.
     for (cudaError_t e; (e = query()) != cudaSuccess;) {
         if (e != cudaErrorNotReady) check(e, "a step");
-        sums_->poll();
+        all_reduce_->poll();
         std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
 }
 
-std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
+std::shared_ptr<const Algorithms> CudaBackend::select(const ProgramShape& program) {
     const Doing doing(comm_.activity(), "choosing cuDNN plans");
-    const bool by_nccl = sums_ && !options_.share_device;
-    const int all = info_.multiprocessors, left = by_nccl ? beside_sums(all) : all;
-    const WayOptions options{.precision = options_.precision,
-                             .norm_by = options_.norm_by,
-                             .synchronised = options_.sync_bn && sums_,
-                             .norm_multiprocessors = by_nccl || options_.invariant ? beside_sums(all) : 0,
-                             .multiprocessors = options_.one_stream ? 0 : left};
+    const bool by_nccl = all_reduce_ && !options_.share_device;
+    const int all = info_.multiprocessors, left = by_nccl ? beside_all_reduces(all) : all;
+    const AlgorithmOptions options{.precision = options_.precision,
+                                   .norm_by = options_.norm_by,
+                                   .synchronised = options_.sync_bn && all_reduce_,
+                                   .norm_multiprocessors = by_nccl || options_.invariant ? beside_all_reduces(all) : 0,
+                                   .multiprocessors = options_.one_stream ? 0 : left};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
     const auto known = [&](const std::string& key) { return plans_.known_time(key); };
-    auto ways = std::make_shared<GpuWays>();
+    auto algorithms = std::make_shared<GpuAlgorithms>();
     do {
-        plans_.expect(expected_plans(outline, options, known));
-        *ways = cuda::decide(outline, options, timing);
-    } while (!plans_.build(ways->plans()));
+        plans_.expect(expected_plans(program, options, known));
+        *algorithms = cuda::select_algorithms(program, options, timing);
+    } while (!plans_.build(algorithms->plans()));
     plans_.save();
-    for (const std::string& text : ways->notes) note(text);
+    for (const std::string& text : algorithms->notes) note(text);
     for (const std::string& text : plans_.notes()) note(text);
     if (plans_.unmet() > 0)
         note(
             "cuDNN cannot build some plans of the checkpoint here: they are chosen again, so that results agree with "
             "those before within rounding");
-    return ways;
+    return algorithms;
 }
 
-void CudaBackend::forward(const Op& op, const Bound& b, Tape& tape) {
+void CudaBackend::forward(const Op& op, const OpArguments& b, Tape& tape) {
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
-void CudaBackend::backward(const Op& op, const Bound& b, Tape& tape) {
+void CudaBackend::backward(const Op& op, const OpArguments& b, Tape& tape) {
     std::visit([&](const auto& o) { backward(o, b, tape); }, op);
 }
 
@@ -138,30 +138,31 @@ void CudaBackend::backward(const Op& op, const Bound& b, Tape& tape) {
 // does not overlap with data gradients, even if the weight gradients did.
 void CudaBackend::finish_gradients(Tape& tape) {
     if (low_gradients_.parts.empty()) return;
-    step(tape, named_step(StepPhase::conversion, "weight gradients to f32"),
-         [workspace = gradient_workspace_, low = std::exchange(low_gradients_, {})](cudaStream_t s) mutable {
-             for (size_t i = 0; i < low.parts.size(); ++i) low.copies[i].from.data = workspace->at(low.parts[i]);
-             kernels::crop(low.copies, s);
-         });
+    append(tape, named_launch(LaunchPhase::conversion, "weight gradients to f32"),
+           [workspace = gradient_workspace_, low = std::exchange(low_gradients_, {})](cudaStream_t s) mutable {
+               for (size_t i = 0; i < low.parts.size(); ++i) low.copies[i].from.data = workspace->at(low.parts[i]);
+               kernels::crop(low.copies, s);
+           });
 }
 
-StepId CudaBackend::followed(StepId id, const std::string& what) {
+LaunchId CudaBackend::followed(LaunchId id, const std::string& what) {
     id.name += " " + what;
     return id;
 }
 
-StepId CudaBackend::fused_with(StepId id, const std::string& with, int op) {
+LaunchId CudaBackend::fused_with(LaunchId id, const std::string& with, int op) {
     id.name = with + " and " + id.name;
     id.fused_op = op;
     return id;
 }
 
-void CudaBackend::step(Tape& tape, StepId id, std::function<void(cudaStream_t)> launch, Branch branch) {
-    tape.push_back(
-        {std::move(id), Lane::compute, [launch = std::move(launch), stream = stream_of(branch)] { launch(stream); }});
+void CudaBackend::append(Tape& tape, LaunchId id, std::function<void(cudaStream_t)> launch, Branch branch) {
+    tape.push_back({std::move(id), Resource::compute,
+                    [launch = std::move(launch), stream = stream_of(branch)] { launch(stream); }});
 }
 
-void CudaBackend::step(Tape& tape, StepId id, const Plan& plan, const std::vector<Operand>& operands, Branch branch) {
+void CudaBackend::append(Tape& tape, LaunchId id, const Plan& plan, const std::vector<Operand>& operands,
+                         Branch branch) {
     const auto holder = [this](const Operand& o) { return o.of ? o.of : workspace_.get(); };
     size_t used = 0;
     for (const Operand& o : operands)
@@ -172,15 +173,15 @@ void CudaBackend::step(Tape& tape, StepId id, const Plan& plan, const std::vecto
         for (const Operand& o : operands) places.emplace_back(o.slot, o.part ? holder(o)->at(*o.part) : o.data);
         plan.run(places, workspace_of(branch)->at(own), s);
     };
-    step(tape, std::move(id), run, branch);
+    append(tape, std::move(id), run, branch);
 }
 
-void CudaBackend::fork(Tape& tape, const StepId& id) {
-    step(tape, followed(id, "fork"), [this](cudaStream_t main) { follow(side_.get(), main, forked_); });
+void CudaBackend::fork(Tape& tape, const LaunchId& id) {
+    append(tape, followed(id, "fork"), [this](cudaStream_t main) { follow(side_.get(), main, forked_); });
 }
 
-void CudaBackend::join(Tape& tape, const StepId& id) {
-    step(tape, followed(id, "join"), [this](cudaStream_t main) { follow(main, side_.get(), joined_); });
+void CudaBackend::join(Tape& tape, const LaunchId& id) {
+    append(tape, followed(id, "join"), [this](cudaStream_t main) { follow(main, side_.get(), joined_); });
 }
 
 const Plan& CudaBackend::plan(const PlanSpec& spec) {
@@ -199,13 +200,13 @@ void CudaBackend::note(const std::string& text) {
 }
 
 void CudaBackend::zero(Tensor t, Tape& tape) {
-    step(tape, named_step(StepPhase::zero, "zero"),
-         [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
+    append(tape, named_launch(LaunchPhase::zero, "zero"),
+           [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
 }
 
-// Times steps by events on the compute stream, which waits for work on the other streams. If the
-// device is faster than the host, a step's time is that of its launch.
-std::vector<double> CudaBackend::time_steps(const Tape& tape) {
+// Times launches by events on the compute stream, which waits for work on the other streams. If the
+// device is faster than the host, the time is that of the host's call.
+std::vector<double> CudaBackend::time_launches(const Tape& tape) {
     prepare();
     std::vector<Event> marks;
     marks.reserve(tape.size() + 1);
@@ -229,7 +230,7 @@ std::vector<double> CudaBackend::time_steps(const Tape& tape) {
 
 std::function<void()> CudaBackend::finish(Tape tape) {
     plans_.save();
-    const bool capture = options_.capture && (!sums_ || sums_->capturable());
+    const bool capture = options_.capture && (!all_reduce_ || all_reduce_->capturable());
     auto captured = std::make_shared<CapturedTape>(std::move(tape), compute_.get(), capture);
     return [this, captured] {
         prepare();
@@ -246,7 +247,7 @@ void CudaBackend::prepare() {
         auto* flags = static_cast<volatile int*>(m.flags->get());
         flags[0] = m.requests->stop.load();
         flags[1] = m.requests->checkpoint.load();
-        flags[2] = m.requests->hold.load();
+        flags[2] = m.requests->snapshot.load();
     }
 }
 

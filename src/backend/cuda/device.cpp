@@ -111,7 +111,7 @@ int device_of_rank(int local_rank, int local_size, int visible, const std::vecto
                                   std::to_string(visible) + (visible == 1 ? " device" : " devices") +
                                   ", counted from 0");
     const int count = chosen.empty() ? visible : int(chosen.size());
-    const auto at = [&](int i) { return chosen.empty() ? i : chosen[size_t(i)]; };
+    const auto at = [&](int i) { return chosen.empty() ? i : chosen[i]; };
     if (local_rank < count) return at(local_rank);
     // with one visible device, the launcher gave each rank its own; shared_device() checks that
     if (visible == 1 || share) return at(local_rank % count);

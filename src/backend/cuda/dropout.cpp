@@ -4,24 +4,24 @@
 
 namespace convoy::cuda {
 
-void CudaBackend::forward(const Dropout& op, const Bound& b, Tape& tape) {
+void CudaBackend::forward(const Dropout& op, const OpArguments& b, Tape& tape) {
     const Tensor x = b.values[op.x], y = b.values[op.y];
     if (!b.training)
-        return step(tape, b.step(StepPhase::forward, "dropout (identity)"),
-                    [=](cudaStream_t s) { kernels::add_backward(x, y, false, s); });
-    step(tape, b.step(StepPhase::forward, "dropout"),
-         [=, seed = b.seed, first = b.first, counters = b.counters](cudaStream_t s) {
-             kernels::dropout(op, x, y, x.channels(), seed, first, counters, false, s);
-         });
+        return append(tape, b.launch(LaunchPhase::forward, "dropout (identity)"),
+                      [=](cudaStream_t s) { kernels::add_backward(x, y, false, s); });
+    append(tape, b.launch(LaunchPhase::forward, "dropout"),
+           [=, seed = b.seed, first = b.first, counters = b.counters](cudaStream_t s) {
+               kernels::dropout(op, x, y, x.channels(), seed, first, counters, false, s);
+           });
 }
 
-void CudaBackend::backward(const Dropout& op, const Bound& b, Tape& tape) {
+void CudaBackend::backward(const Dropout& op, const OpArguments& b, Tape& tape) {
     const Tensor dy = b.value_gradients[op.y], dx = b.value_gradients[op.x];
     if (!dx.data) return;
-    step(tape, b.step(StepPhase::gradient, "dropout gradient"),
-         [=, seed = b.seed, first = b.first, counters = b.counters, add = bool(b.accumulate[op.x])](cudaStream_t s) {
-             kernels::dropout(op, dy, dx, dy.channels(), seed, first, counters, add, s);
-         });
+    append(tape, b.launch(LaunchPhase::gradient, "dropout gradient"),
+           [=, seed = b.seed, first = b.first, counters = b.counters, add = bool(b.accumulate[op.x])](cudaStream_t s) {
+               kernels::dropout(op, dy, dx, dy.channels(), seed, first, counters, add, s);
+           });
 }
 
 }  // namespace convoy::cuda

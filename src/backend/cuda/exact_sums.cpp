@@ -17,28 +17,29 @@ CudaBackend::ExactPieces CudaBackend::exact_pieces(const ExactSums& s, size_t be
     return exact_pieces_.emplace_back(std::move(pieces));
 }
 
-void CudaBackend::deposit(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
+void CudaBackend::accumulate_exact(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
     const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
-    step(tape, named_step(StepPhase::other, name), [=, p = exact_pieces(s, begin, end)](cudaStream_t stream) {
-        kernels::deposit(s, gradients, p.table(), p.count(), stream);
+    append(tape, named_launch(LaunchPhase::other, name), [=, p = exact_pieces(s, begin, end)](cudaStream_t stream) {
+        kernels::accumulate_exact(s, gradients, p.table(), p.count(), stream);
     });
 }
 
 void CudaBackend::allreduce(const ExactSums& s, size_t begin, size_t end, Tape& tape) {
-    if (!sums_) return;
+    if (!all_reduce_) return;
     const std::string name = "all-reduce " + std::to_string((end - begin) * sizeof(int64_t) >> 10) + " KiB";
-    tape.push_back({named_step(StepPhase::all_reduce, name), Lane::communication,
-                    [this, values = s.sums + begin, n = end - begin] { sums_->start(values, n); }});
+    tape.push_back({named_launch(LaunchPhase::all_reduce, name), Resource::communication,
+                    [this, values = s.sums + begin, n = end - begin] { all_reduce_->start(values, n); }});
 }
 
-void CudaBackend::withdraw(const ExactSums& s, float* gradients, Tape& tape) {
-    if (sums_)
-        tape.push_back({named_step(StepPhase::all_reduce, "all-reduce of exponents"), Lane::communication,
-                        [this, s] { sums_->start_largest(s.seen, s.ends.size()); }});
+void CudaBackend::finalize_exact(const ExactSums& s, float* gradients, Tape& tape) {
+    if (all_reduce_)
+        tape.push_back({named_launch(LaunchPhase::all_reduce, "all-reduce of exponents"), Resource::communication,
+                        [this, s] { all_reduce_->start_largest(s.seen, s.ends.size()); }});
     wait_allreduce(tape);
-    step(tape, named_step(StepPhase::other, "withdraw"), [=, p = exact_pieces(s, 0, s.count())](cudaStream_t stream) {
-        kernels::withdraw(s, p.table(), p.count(), gradients, stream);
-    });
+    append(tape, named_launch(LaunchPhase::other, "withdraw"),
+           [=, p = exact_pieces(s, 0, s.count())](cudaStream_t stream) {
+               kernels::finalize_exact(s, p.table(), p.count(), gradients, stream);
+           });
 }
 
 }  // namespace convoy::cuda

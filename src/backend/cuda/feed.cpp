@@ -134,7 +134,8 @@ void DeviceFeed::take() {
 std::unique_ptr<Feed> CudaBackend::feed(int rows, size_t image_bytes, int ahead) {
     const auto passed = [this](cudaEvent_t event) {
         const cudaError_t e = cudaEventQuery(event);
-        if (e == cudaErrorNotReady && sums_) sums_->poll();  // the device may be waiting for a rank that is gone
+        if (e == cudaErrorNotReady && all_reduce_)
+            all_reduce_->poll();  // the device may be waiting for a rank that is gone
         if (e != cudaErrorNotReady) check(e, "uploading a batch");
         return e == cudaSuccess;
     };

@@ -19,7 +19,7 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     const auto n = size_t(g.x.shape.n);
     const Buffer mixed = g.augment.mixes() ? allocate(n * sizeof(Mix)) : nullptr;
     const Buffer jittered = g.augment.jitters() ? allocate((n + 1) * sizeof(Jitter)) : nullptr;
-    step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
+    append(tape, named_launch(LaunchPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
         if (g.begins_step && !g.staged) kernels::mark(&times->started, s);  // staged: Feed::begin_step() did so
         auto* mixes = static_cast<Mix*>(mixed.get());

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/handles.h"
-#include "backend/gpu/ways.h"
+#include "backend/gpu/algorithms.h"
 #include "kernels/kernels.h"
 
 namespace convoy::cuda {

@@ -72,14 +72,14 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     auto* scale = static_cast<kernels::LossScale*>(loss_scale_.get());
     const bool scaled = options_.precision == Precision::f16;
-    step(tape, named_step(StepPhase::optimizer, "optimizer"),
-         [=, memory = muon_, count = int(host.size())](cudaStream_t s) {
-             kernels::check_finite(u.gradients, u.count, scale, s);
-             kernels::decide_update(scale, u.stats, u.latch, scaled, s);
-             kernels::orthogonalise(u, static_cast<const kernels::MuonMatrix*>(matrices.get()), muon, scale, s);
-             kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
-             kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
-         });
+    append(tape, named_launch(LaunchPhase::optimizer, "optimizer"),
+           [=, memory = muon_, count = int(host.size())](cudaStream_t s) {
+               kernels::check_finite(u.gradients, u.count, scale, s);
+               kernels::decide_update(scale, u.stats, u.latch, scaled, s);
+               kernels::orthogonalise(u, static_cast<const kernels::MuonMatrix*>(matrices.get()), muon, scale, s);
+               kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
+               kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
+           });
 }
 
 void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
@@ -89,7 +89,7 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment)), running = allocate(sizeof all);
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     upload(running.get(), &all, sizeof all);
-    step(tape, named_step(StepPhase::look_ahead, "look-ahead"), [=, count = int(host.size())](cudaStream_t s) {
+    append(tape, named_launch(LaunchPhase::look_ahead, "look-ahead"), [=, count = int(host.size())](cudaStream_t s) {
         const auto of = [](const Buffer& b) { return static_cast<const kernels::Segment*>(b.get()); };
         if (l.count > 0)
             kernels::look_ahead(l.weights, l.slow, of(segments), count, l.count, l.decays, l.counters, l.stats, s);
@@ -101,25 +101,26 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
 
 void CudaBackend::request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) {
     if (!requests)
-        return step(tape, named_step(StepPhase::requests, "requests"),
-                    [=](cudaStream_t s) { kernels::request(nullptr, stats, own, s); });
+        return append(tape, named_launch(LaunchPhase::requests, "requests"),
+                      [=](cudaStream_t s) { kernels::request(nullptr, stats, own, s); });
     // A captured step cannot read the host's atomics. It reads pinned copies, which prepare()
     // refreshes before every step.
     mirrors_.push_back({requests, std::make_shared<PinnedMemory>(3 * sizeof(int))});
-    step(tape, named_step(StepPhase::requests, "requests"), [=, flags = mirrors_.back().flags](cudaStream_t s) {
+    append(tape, named_launch(LaunchPhase::requests, "requests"), [=, flags = mirrors_.back().flags](cudaStream_t s) {
         kernels::request(static_cast<const int*>(flags->get()), stats, own, s);
     });
 }
 
 void CudaBackend::record(const Record& record, Tape& tape) {
     const auto* times = static_cast<const kernels::StepTimes*>(times_.get());
-    step(tape, named_step(StepPhase::record, "record"), [=](cudaStream_t s) { kernels::record(record, times, s); });
+    append(tape, named_launch(LaunchPhase::record, "record"),
+           [=](cudaStream_t s) { kernels::record(record, times, s); });
 }
 
 void CudaBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,
                              int64_t global_batch, Tape& tape) {
-    step(tape, named_step(StepPhase::totals, "totals"),
-         [=](cudaStream_t s) { kernels::accumulate(stats, totals, images, counters, global_batch, s); });
+    append(tape, named_launch(LaunchPhase::totals, "totals"),
+           [=](cudaStream_t s) { kernels::accumulate(stats, totals, images, counters, global_batch, s); });
 }
 
 }  // namespace convoy::cuda

@@ -10,8 +10,8 @@
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda_entry.h"
+#include "backend/gpu/all_reduces.h"
 #include "backend/gpu/precisions.h"
-#include "backend/gpu/sums.h"
 
 namespace convoy::cuda {
 namespace {
@@ -89,14 +89,14 @@ std::string text_of(const std::vector<PlanRow>& rows) {
     return text;
 }
 
-std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
-    const int all = find_chip(chip).multiprocessors, limit = beside_sums(all);
+std::string plan_table(const Graph& graph, const StepSpec& step, const std::string& chip) {
+    const int all = find_chip(chip).multiprocessors, limit = beside_all_reduces(all);
     const int left = step.ranks == 1 ? all : limit;
-    const WayOptions options{.precision = step.precision,
-                             .norm_by = step.norm_by,
-                             .synchronised = step.sync_bn && step.ranks > 1,
-                             .norm_multiprocessors = step.ranks > 1 ? limit : 0,
-                             .multiprocessors = step.one_stream ? 0 : left};
+    const AlgorithmOptions options{.precision = step.precision,
+                                   .norm_by = step.norm_by,
+                                   .synchronised = step.sync_bn && step.ranks > 1,
+                                   .norm_multiprocessors = step.ranks > 1 ? limit : 0,
+                                   .multiprocessors = step.one_stream ? 0 : left};
     const std::vector<NamedPlan> plans = plans_of(graph, step.batch, options);
     const bool alone = step.ranks == 1 && std::any_of(plans.begin(), plans.end(), [](const NamedPlan& p) {
                            return p.spec.kind == PlanSpec::norm_gradient;

@@ -21,22 +21,21 @@ constexpr double most_wait = 120;  // seconds for the plans of one spec; after i
 Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, Options options)
     : cudnn_(cudnn), stream_(stream), options_(std::move(options)), trials_(options_.path), builder_(options_.threads) {
     check(cudaGetDevice(&device_), "asking for the device");
-    cached_ = parse_choices(text_of_cache(options_.path));
+    cached_ = parse_tuned_plans(text_of_cache(options_.path));
 }
 
-void Plans::take(const PlanChoices& choices, bool binding) {
-    for (const auto& [key, choice] : choices) {
-        given_[key] = choice;
+void Plans::take(const TunedPlans& plans, bool binding) {
+    for (const auto& [key, tuned] : plans) {
+        given_[key] = tuned;
         if (!binding) continue;
         binding_.insert(key);
-        // Cache only measured choices: another rank may lack an engine because memory ran out.
-        if (choice.has_engine() && choice.microseconds != untimed && cached_.emplace(key, choice).second)
-            changed_ = true;
+        // Cache only measured plans: another rank may lack an engine because memory ran out.
+        if (tuned.has_engine() && tuned.microseconds != untimed && cached_.emplace(key, tuned).second) changed_ = true;
     }
 }
 
-const PlanChoice* Plans::known(const std::string& key) const {
-    for (const PlanChoices* from : {&given_, &cached_})
+const TunedPlan* Plans::known(const std::string& key) const {
+    for (const TunedPlans* from : {&given_, &cached_})
         if (const auto at = from->find(key); at != from->end()) return &at->second;
     return nullptr;
 }
@@ -48,9 +47,9 @@ void Plans::expect(const std::vector<PlanSpec>& specs) {
 
 void Plans::build_ahead(const PlanSpec& spec) {
     const std::string key = spec.key();
-    const PlanChoice* choice = known(key);
-    if (plans_.contains(key) || (choice && choice->time() == missing)) return;
-    const std::string engine = choice && choice->has_engine() ? choice->engine : "";
+    const TunedPlan* tuned = known(key);
+    if (plans_.contains(key) || (tuned && tuned->time() == missing)) return;
+    const std::string engine = tuned && tuned->has_engine() ? tuned->engine : "";
     const Family& family = families_[spec.family()];
     const auto work = [this, spec, engine, hurried = !in_time(), &family](const std::stop_token& stop) {
         check(cudaSetDevice(device_), "choosing the device");
@@ -76,8 +75,8 @@ std::optional<BuiltGraph> Plans::built_ahead(const std::string& key) {
 }
 
 std::optional<float> Plans::known_time(const std::string& key) const {
-    const PlanChoice* choice = known(key);
-    return choice ? std::optional(choice->time()) : std::nullopt;
+    const TunedPlan* tuned = known(key);
+    return tuned ? std::optional(tuned->time()) : std::nullopt;
 }
 
 const Plan* Plans::find(const PlanSpec& spec) {
@@ -85,23 +84,23 @@ const Plan* Plans::find(const PlanSpec& spec) {
     auto at = plans_.find(key);
     if (at == plans_.end()) at = plans_.emplace(key, choose(spec)).first;
     const Plan& plan = at->second;
-    answer(key, plan.graph ? PlanChoice{plan.graph->name(plan.candidate), plan.microseconds} : PlanChoice{});
+    answer(key, plan.graph ? TunedPlan{plan.graph->name(plan.candidate), plan.microseconds} : TunedPlan{});
     return plan.graph ? &plan : nullptr;
 }
 
-/// Returns the plan of a known choice, which is empty if cuDNN has no engine. Nullopt if the plan
-/// must be chosen.
+/// Returns the plan that is known for a spec, which is empty if cuDNN has no engine. Nullopt if the
+/// plan must be chosen.
 std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from) {
     const std::string key = spec.key();
-    const PlanChoice* choice = known(key);
-    if (!choice) return std::nullopt;
-    if (choice->time() == missing) return Plan{};
+    const TunedPlan* tuned = known(key);
+    if (!tuned) return std::nullopt;
+    if (tuned->time() == missing) return Plan{};
     for (int i = 0; i < from.graph->candidates(); ++i)
-        if (from.graph->name(i) == choice->engine && build(from, i).built)
-            return Plan{from.graph, i, choice->microseconds};
-    if (!choice->has_engine() || !given_.contains(key)) return std::nullopt;
+        if (from.graph->name(i) == tuned->engine && build(from, i).built)
+            return Plan{from.graph, i, tuned->microseconds};
+    if (!tuned->has_engine() || !given_.contains(key)) return std::nullopt;
     if (binding_.contains(key))
-        fail(Exit::usage, "cuDNN cannot build engine " + choice->engine + " of '" + key +
+        fail(Exit::usage, "cuDNN cannot build engine " + tuned->engine + " of '" + key +
                               "', which another rank with the same kind of GPU has chosen; compare the drivers and "
                               "CUDA libraries of the hosts (convoy info)");
     ++unmet_;
@@ -167,7 +166,7 @@ Plan Plans::choose(const PlanSpec& spec) {
     // Candidates that failed for lack of memory or of a library may work another time. So remember
     // only measured plans, and specs without candidates.
     if (graph->graph->candidates() > 0 && best.microseconds == untimed) return best;
-    remember(key, best.graph ? PlanChoice{best.graph->name(best.candidate), best.microseconds} : PlanChoice{});
+    remember(key, best.graph ? TunedPlan{best.graph->name(best.candidate), best.microseconds} : TunedPlan{});
     return best;
 }
 
@@ -197,21 +196,21 @@ BuiltGraph::Attempt Plans::build(const BuiltGraph& from, int candidate) {
     return {built, 0};
 }
 
-void Plans::remember(const std::string& key, const PlanChoice& choice) {
-    cached_[key] = choice;
+void Plans::remember(const std::string& key, const TunedPlan& tuned) {
+    cached_[key] = tuned;
     changed_ = true;
     if (seconds_since(saved_) > save_every) save();
 }
 
-float Plans::answer(const std::string& key, const PlanChoice& choice) {
-    chosen_[key] = choice;
-    return choice.time();
+float Plans::answer(const std::string& key, const TunedPlan& tuned) {
+    chosen_[key] = tuned;
+    return tuned.time();
 }
 
 float Plans::time(const PlanSpec& spec) {
     const std::string key = spec.key();
     const bool built = plans_.contains(key);
-    if (const PlanChoice* choice = known(key); choice && !built) return answer(key, *choice);
+    if (const TunedPlan* tuned = known(key); tuned && !built) return answer(key, *tuned);
     if (!in_time() && !built) return answer(key, {"", untimed});
     const Plan* found = find(spec);
     return found ? found->microseconds : missing;
@@ -231,7 +230,7 @@ bool Plans::build(const std::vector<PlanSpec>& specs) {
 
 float Plans::time(const KernelSpec& spec) {
     const std::string key = spec.key();
-    if (const PlanChoice* choice = known(key)) return answer(key, *choice);
+    if (const TunedPlan* tuned = known(key)) return answer(key, *tuned);
     if (!in_time()) return answer(key, {"", untimed});
     const double start = worked();
     try {

@@ -1,6 +1,6 @@
-// Chooses the plan for each spec by timing candidates on the device. Choices are cached on disk by
+// Chooses the plan for each spec by timing candidates on the device. Plans are cached on disk by
 // chip, cuDNN version and spec. So a second run on the same kind of GPU starts at once and computes
-// the same bits. Other ranks and checkpoints get the choices with their times.
+// the same bits. Other ranks and checkpoints get the plans with their times.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -14,9 +14,9 @@
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
 #include "backend/cuda/plan_builder.h"
-#include "backend/cuda/plan_choices.h"
 #include "backend/cuda/trial_log.h"
-#include "backend/gpu/ways.h"
+#include "backend/cuda/tuned_plans.h"
+#include "backend/gpu/algorithms.h"
 #include "base/clock.h"
 
 namespace convoy::cuda {
@@ -59,12 +59,12 @@ public:
     bool build(const std::vector<PlanSpec>&);
     /// Returns the microseconds of our kernels; measured once and cached too.
     float time(const KernelSpec&);
-    /// Returns all choices made so far, timed or not.
-    const PlanChoices& choices() const { return chosen_; }
-    /// Makes the same choices as an earlier run or, if `binding`, another rank. If this device
+    /// Returns all plans chosen so far, timed or not.
+    const TunedPlans& tuning() const { return chosen_; }
+    /// Chooses the same plans as an earlier run or, if `binding`, another rank. If this device
     /// cannot build one, find() throws Exit::usage if it is binding; else it is measured again and
     /// counted in unmet().
-    void take(const PlanChoices&, bool binding);
+    void take(const TunedPlans&, bool binding);
     int unmet() const { return unmet_; }
     /// Returns lines for people: each engine that is left out because it ended an earlier process,
     /// and families that had to be built with handles.
@@ -104,19 +104,19 @@ private:
     void build_ahead(const PlanSpec&);
     /// Waits for the result of build_ahead(); nullopt if that was not called.
     std::optional<BuiltGraph> built_ahead(const std::string& key);
-    const PlanChoice* known(const std::string& key) const;
+    const TunedPlan* known(const std::string& key) const;
     std::optional<Plan> as_known(const PlanSpec&, const BuiltGraph&);
-    float answer(const std::string& key, const PlanChoice&);
+    float answer(const std::string& key, const TunedPlan&);
     /// Returns the seconds since the start, without those spent waiting for other ranks.
     double worked() const { return seconds_since(start_) - waited_; }
     bool in_time() const { return spent_ < options_.seconds; }
-    void remember(const std::string& key, const PlanChoice&);
+    void remember(const std::string& key, const TunedPlan&);
 
     const Cudnn& cudnn_;
     cudaStream_t stream_;
     const Options options_;
     TrialLog trials_;
-    PlanChoices cached_, given_, chosen_;
+    TunedPlans cached_, given_, chosen_;
     std::set<std::string> binding_;  // those keys of given_ that are binding
     int unmet_ = 0;
     bool changed_ = false, saves_ = true;

@@ -3,20 +3,19 @@
 
 namespace convoy::cuda {
 
-void CudaBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
-    step(tape, b.step(StepPhase::forward, "shortcut"),
-         [x = b.values[op.x], y = b.values[op.y], stride = op.stride](cudaStream_t s) {
-             kernels::pad_shortcut_forward(stride, x, y, s);
-         });
+void CudaBackend::forward(const PadShortcut& op, const OpArguments& b, Tape& tape) {
+    append(tape, b.launch(LaunchPhase::forward, "shortcut"),
+           [x = b.values[op.x], y = b.values[op.y], stride = op.stride](cudaStream_t s) {
+               kernels::pad_shortcut_forward(stride, x, y, s);
+           });
 }
 
-void CudaBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
+void CudaBackend::backward(const PadShortcut& op, const OpArguments& b, Tape& tape) {
     const Tensor dy = b.value_gradients[op.y], dx = b.value_gradients[op.x];
     if (!dx.data) return;
-    step(tape, b.step(StepPhase::gradient, "shortcut gradient"),
-         [=, stride = op.stride, channels = b.values[op.x].channels(), add = bool(b.accumulate[op.x])](cudaStream_t s) {
-             kernels::pad_shortcut_backward(stride, dy, dx, channels, add, s);
-         });
+    append(tape, b.launch(LaunchPhase::gradient, "shortcut gradient"),
+           [=, stride = op.stride, channels = b.values[op.x].channels(), add = bool(b.accumulate[op.x])](
+               cudaStream_t s) { kernels::pad_shortcut_backward(stride, dy, dx, channels, add, s); });
 }
 
 }  // namespace convoy::cuda

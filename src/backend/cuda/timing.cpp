@@ -17,7 +17,7 @@ size_t turns(size_t bytes, size_t cache) { return std::min(2 * cache / std::max<
 
 float microseconds_of(const std::vector<std::function<void()>>& works, cudaStream_t stream) {
     works[0]();  // loads the kernels
-    // Like the steps of a program, several run from one graph, so that the host does not matter.
+    // Like the launches of a program, several run from one graph, so that the host does not matter.
     const size_t runs = std::max(timed_together, works.size());
     const ExecutableGraph together = capture(stream, [&] {
         for (size_t i = 0; i < runs; ++i) works[i % works.size()]();

@@ -1,5 +1,6 @@
 // A block of device memory that all operations of one stream use in turn. It grows while tapes are
-// built, so steps look up its address when they run. After it has moved, graphs are captured again.
+// built, so launches look up its address when they run. After it has moved, graphs are captured
+// again.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -27,8 +28,8 @@ public:
         }
         return p;
     }
-    /// Allocates the block if it grew. Call it before a program runs, because steps may be captured
-    /// and must not allocate.
+    /// Allocates the block if it grew. Call it before a program runs, because launches may be
+    /// captured and must not allocate.
     void settle() {
         if (block_) return;
         try {

@@ -8,21 +8,22 @@ namespace convoy::cuda {
 namespace {
 
 std::string title_of(const Graph& graph, size_t op) {
-    const std::string& param = graph.params[size_t(params_of(graph.ops[op]).front())].name;
+    const std::string& param = graph.params[params_of(graph.ops[op]).front()].name;
     return param.substr(0, param.rfind('.'));
 }
 
 /// Returns the plans considered for each op if all times were equal.
-std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, WayOptions options, NormBy norm_by) {
+std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, AlgorithmOptions options, NormBy norm_by) {
     if (options.norm_by == NormBy::measured) options.norm_by = norm_by;
     const GradientFlow flow = gradient_flow(graph);
     const Timing any{[](const PlanSpec&) { return 1.0f; }, [](const KernelSpec&) { return 1.0f; }};
-    return decide({graph, batch, true, flow}, options, any).considered;
+    return select_algorithms({graph, batch, true, flow}, options, any).considered;
 }
 
 }  // namespace
 
-std::vector<PlanSpec> expected_plans(const Outline& outline, const WayOptions& options, const KnownTimes& known) {
+std::vector<PlanSpec> expected_plans(const ProgramShape& program, const AlgorithmOptions& options,
+                                     const KnownTimes& known) {
     std::vector<PlanSpec> expected;
     std::set<std::string> keys;
     // Unknown plans first win everywhere, then nowhere. If times are equal, the fused plan wins.
@@ -33,12 +34,13 @@ std::vector<PlanSpec> expected_plans(const Outline& outline, const WayOptions& o
             if (keys.insert(key).second) expected.push_back(s);
             return time;
         };
-        decide(outline, options, {of_plan, [&](const KernelSpec& s) { return known(s.key()).value_or(0.0f); }});
+        select_algorithms(program, options,
+                          {of_plan, [&](const KernelSpec& s) { return known(s.key()).value_or(0.0f); }});
     }
     return expected;
 }
 
-std::vector<NamedPlan> plans_of(const Graph& graph, int batch, const WayOptions& options) {
+std::vector<NamedPlan> plans_of(const Graph& graph, int batch, const AlgorithmOptions& options) {
     const auto fused = considered(graph, batch, options, NormBy::convolutions),
                apart = considered(graph, batch, options, NormBy::plans);
     std::vector<NamedPlan> plans;
@@ -74,12 +76,12 @@ std::vector<PlanSpec> first_of_families(const std::vector<NamedPlan>& plans, siz
     return all;
 }
 
-GradientPairs gradient_pairs(const Graph& graph, int batch, const WayOptions& options) {
+GradientPairs gradient_pairs(const Graph& graph, int batch, const AlgorithmOptions& options) {
     const GradientFlow flow = gradient_flow(graph);
-    const GpuWays ways = decide_unmeasured({graph, batch, true, flow}, options);
+    const GpuAlgorithms algorithms = select_unmeasured({graph, batch, true, flow}, options);
     GradientPairs pairs;
     for (size_t op = 0; op < graph.ops.size(); ++op) {
-        const ProductWay& p = ways.ways[op].product;
+        const GemmAlgorithm& p = algorithms.per_op[op].gemm;
         pairs.all += p.weight_gradient && p.data_gradient;
         if (p.side_by_side) pairs.side_by_side.push_back(title_of(graph, op));
     }

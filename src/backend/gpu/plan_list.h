@@ -1,18 +1,18 @@
-// Lists the cuDNN plans that a training may ask for: the alternatives between which decide()
+// Lists the cuDNN plans that a training may ask for: the alternatives between which select()
 // chooses.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "backend/gpu/ways.h"
+#include "backend/gpu/algorithms.h"
 
 namespace convoy::cuda {
 
 /// Returns the time stored under a key of PlanSpec or KernelSpec, if it is known.
 using KnownTimes = std::function<std::optional<float>(const std::string& key)>;
-/// Returns every plan that decide() may ask for and whose time is unknown, each once, in about the
-/// order in which decide() asks.
-std::vector<PlanSpec> expected_plans(const Outline&, const WayOptions&, const KnownTimes&);
+/// Returns every plan that select() may ask for and whose time is unknown, each once, in about the
+/// order in which select() asks.
+std::vector<PlanSpec> expected_plans(const ProgramShape&, const AlgorithmOptions&, const KnownTimes&);
 
 /// A plan that a training step with this rank's batch may ask for, named after the first operation
 /// that asks.
@@ -21,7 +21,7 @@ struct NamedPlan {
     PlanSpec spec;
     int uses = 1;
 };
-std::vector<NamedPlan> plans_of(const Graph&, int batch, const WayOptions&);
+std::vector<NamedPlan> plans_of(const Graph&, int batch, const AlgorithmOptions&);
 
 /// Returns the first `most` plans of each family, family after family.
 std::vector<PlanSpec> first_of_families(const std::vector<NamedPlan>&, size_t most);
@@ -31,6 +31,6 @@ struct GradientPairs {
     std::vector<std::string> side_by_side;
     int all = 0;
 };
-GradientPairs gradient_pairs(const Graph&, int batch, const WayOptions&);
+GradientPairs gradient_pairs(const Graph&, int batch, const AlgorithmOptions&);
 
 }  // namespace convoy::cuda

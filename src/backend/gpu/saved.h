@@ -1,5 +1,6 @@
-// The layout of an op's Bound::saved on GPUs (OpMemory::saved bytes, as ways.cpp counts them).
-// Vectors are f32, with an element per stored channel of the tensor, unless stated otherwise.
+// The layout of an op's OpArguments::saved on GPUs (OpMemory::saved bytes, as algorithms.cpp counts
+// them). Vectors are f32, with an element per stored channel of the tensor, unless stated
+// otherwise.
 #pragma once
 #include "base/tensor.h"
 

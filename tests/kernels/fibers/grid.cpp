@@ -106,7 +106,7 @@ Grid::Grid(dim3 block, size_t shared_bytes, const std::function<void()>& body)
 }
 
 void Grid::fail(const std::string& what, int thread) const {
-    const Thread& t = threads_[size_t(thread)];
+    const Thread& t = threads_[thread];
     throw std::runtime_error(what + ": block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) +
                              "), thread (" + std::to_string(t.index.x) + ", " + std::to_string(t.index.y) + ") at " +
                              t.at.file_name() + ":" + std::to_string(t.at.line()));
@@ -137,7 +137,7 @@ void Grid::start(Thread& t) {
 
 void Grid::resume(int thread) {
     current_ = thread;
-    Thread& t = threads_[size_t(thread)];
+    Thread& t = threads_[thread];
     threadIdx = t.index;
     scheduler_stack_.leave_for(t.stack);
     t.fiber = std::move(t.fiber).resume();
@@ -145,7 +145,7 @@ void Grid::resume(int thread) {
 }
 
 void Grid::wait(unsigned mask, std::source_location at) {
-    Thread& t = threads_[size_t(current_)];
+    Thread& t = threads_[current_];
     t.state = State::waiting;
     t.mask = mask;
     t.at = at;
@@ -157,10 +157,10 @@ void Grid::wait(unsigned mask, std::source_location at) {
 }
 
 uint64_t Grid::exchange(unsigned mask, uint64_t value, int source, std::source_location at) {
-    threads_[size_t(current_)].given = value;
+    threads_[current_].given = value;
     wait(mask, at);
     if (!(mask >> source & 1)) fail("a lane reads from one that takes no part", current_);
-    const uint64_t taken = threads_[size_t(current_ / 32 * 32 + source)].given;
+    const uint64_t taken = threads_[current_ / 32 * 32 + source].given;
     wait(mask, at);  // until all lanes have read their value
     return taken;
 }
@@ -172,12 +172,12 @@ bool Grid::release(int first, int last, unsigned mask, std::source_location at) 
     for (int i = first; i < last; ++i) {
         if (!takes_part(i)) continue;
         if (i >= int(threads_.size())) fail("a mask names lanes that the block does not have", first);
-        const Thread& t = threads_[size_t(i)];
+        const Thread& t = threads_[i];
         if (t.state == State::done || t.mask != mask) return false;
         if (t.at.line() != at.line() || std::string(t.at.file_name()) != at.file_name()) return false;
     }
     for (int i = first; i < last; ++i)
-        if (takes_part(i)) threads_[size_t(i)].state = State::ready;
+        if (takes_part(i)) threads_[i].state = State::ready;
     return true;
 }
 
@@ -186,7 +186,7 @@ bool Grid::release(int first, int last, unsigned mask, std::source_location at) 
 bool Grid::release() {
     bool any = false;
     for (int i = 0; i < int(threads_.size()); ++i) {
-        const Thread& t = threads_[size_t(i)];
+        const Thread& t = threads_[i];
         if (t.state != State::waiting) continue;
         any |= t.mask == 0 ? release(0, int(threads_.size()), 0, t.at)
                            : release(i / 32 * 32, i / 32 * 32 + 32, t.mask, t.at);
@@ -204,18 +204,18 @@ void Grid::run_block(std::mt19937& random, Order order_now) {
     do {
         if (order_now == Order::shuffled) std::shuffle(turn.begin(), turn.end(), random);
         for (int i : turn)
-            if (threads_[size_t(i)].state == State::ready && !error_) resume(i);
+            if (threads_[i].state == State::ready && !error_) resume(i);
         if (error_) std::rethrow_exception(error_);
     } while (release());
     for (int i : turn)
-        if (threads_[size_t(i)].state != State::done) fail("a barrier is not reached by all", i);
+        if (threads_[i].state != State::done) fail("a barrier is not reached by all", i);
 }
 
 /// Unwinds the threads that still wait.
 void Grid::stop() {
     stopping_ = true;
     for (int i = 0; i < int(threads_.size()); ++i)
-        if (threads_[size_t(i)].fiber) resume(i);
+        if (threads_[i].fiber) resume(i);
 }
 
 void Grid::run(dim3 grid, std::mt19937& random, Order order_now) {

@@ -1,0 +1,100 @@
+// Chooses the algorithm of each convolution on a CPU, in each direction: the fastest measured one
+// (conv_trial.h) within the precision's tolerance. Nothing here measures or needs oneDNN, so tests
+// choose from made-up times. The selection does not depend on the batch size, so that all ranks
+// compute their parts of a batch alike.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "ops/conv_by.h"
+
+namespace convoy::cpu {
+
+/// Features that the processor has and oneDNN may use.
+struct Capabilities {
+    bool avx512 = false;  ///< and the compiler can compile Winograd: see winograd_absent.cpp
+    bool bf16 = false;    ///< GEMMs in bf16: AVX-512 bf16 or AMX
+    bool amx = false;     ///< AMX in bf16
+};
+Capabilities capabilities();  // in cpu_backend.cpp
+
+/// Returns the algorithm's name in options and in the tuning file: "direct-bf16".
+const char* name_of(ConvBy);
+std::optional<ConvBy> parse_conv_by(const std::string& name);
+
+/// A convolution in one direction, for any batch size.
+struct ConvSpec {
+    LaunchPhase direction;  ///< forward, data_gradient or weight_gradient
+    Conv op;                ///< kernel, stride, pad; bias: none if there is none
+    Shape x, y;             ///< for a batch of 1
+    DType dtype;            ///< type of x and y
+    bool add;               ///< data_gradient: adds to its output
+    int threads;
+
+    /// Returns the convolution that is measured in place of this one. Channel counts below 16 and
+    /// multiples of 16 stay; others become 5 less than the next multiple (an odd number). So
+    /// networks in which every layer has different channels are measured in seconds. key() names it
+    /// in the tuning file.
+    ConvSpec representative() const;
+    std::string key() const;
+    double flops() const;            ///< per image
+    int images(double flops) const;  ///< batch size that takes about `flops`, at most 64 MiB and 1,024 images
+};
+/// Returns the FLOPs to spend on timing each of `specs` convolutions; fewer when there are many.
+/// Each gets many, because Winograd transforms weights once per batch: small batches would hide its
+/// gain. All together take a thread a few seconds.
+double trial_flops(size_t specs, int threads);
+
+/// Returns the algorithms that apply, in the order of preference without measurements.
+std::vector<ConvBy> candidates(const ConvSpec&, const Capabilities&);
+
+/// Measured seconds of one ConvSpec, per algorithm.
+using ConvTimes = std::map<ConvBy, double>;
+/// Measured times by ConvSpec::key(). Empty times: it was not measured, so its first candidate is
+/// used.
+using TunedConvs = std::map<std::string, ConvTimes>;
+/// Returns the fastest algorithm, but prefers an earlier candidate unless a later one is faster by
+/// more than a thirtieth. So noise seldom decides. Without times returns the first candidate.
+ConvBy choose(const std::vector<ConvBy>& candidates, const ConvTimes&);
+
+/// Formats one line per key: "KEY = ALGORITHM MICROSECONDS ...", fastest first.
+std::string text_of(const TunedConvs&);
+/// Parses these lines and ignores others. If a key occurs twice, its last line counts.
+TunedConvs parse_tuned_convs(const std::string& text);
+
+/// One direction of a convolution that a program computes.
+struct ConvUse {
+    int op;
+    ConvSpec spec;
+};
+std::vector<ConvUse> uses_of(const ProgramShape&, int threads);
+
+struct CpuAlgorithms final : Algorithms {
+    struct ConvAlgorithm {
+        ConvBy forward = ConvBy::direct, data_gradient = ConvBy::direct, weight_gradient = ConvBy::direct;
+        int h = 0, w = 0;  ///< size of the convolution's input
+        ConvBy& in(LaunchPhase direction) {
+            return direction == LaunchPhase::forward         ? forward
+                   : direction == LaunchPhase::data_gradient ? data_gradient
+                                                             : weight_gradient;
+        }
+    };
+    std::vector<ConvAlgorithm> convs;  ///< per op
+
+    ConvBy of(const ConvUse& use) const {
+        ConvAlgorithm algorithm = convs[use.op];
+        return algorithm.in(use.spec.direction);
+    }
+    Multiplications multiplications(int op, LaunchPhase direction) const override;
+};
+
+/// Chooses the algorithms of all convolutions: `forced` where it applies, otherwise the one that
+/// measured times favour.
+std::vector<CpuAlgorithms::ConvAlgorithm> select_convs(const ProgramShape&, int threads, const Capabilities&,
+                                                       ConvBy forced, const TunedConvs&);
+
+}  // namespace convoy::cpu

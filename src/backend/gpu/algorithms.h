@@ -1,0 +1,120 @@
+// Chooses how each op of a program runs on a GPU: by a cuDNN plan or one of our kernels, alone or
+// fused with a neighbour. It goes over the graph forward, then backward, and compares measured
+// times. Nothing here needs a GPU, so dry runs choose too, and tests choose from made-up times.
+//
+// A batch norm runs by the fastest of four algorithms. These are: cuDNN's own plan (bf16, f16); our
+// kernels; our kernels with sums that the convolution before it writes; or, in f16, inside the
+// convolution after it, which normalises its input while loading it. Its gradient runs by cuDNN's
+// plan, by our kernels, or by our kernels with sums from the data gradient of the convolution after
+// it. Our kernels can also compute a max-pool that precedes it. Work that could not be timed never
+// wins.
+//
+// Only our kernels do exact f32, GELU, frozen scales, narrower residuals, gradients that must be
+// added, and statistics over all ranks.
+#pragma once
+#include <functional>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/cuda_queries.h"
+#include "backend/gpu/plan_spec.h"
+#include "ops/algorithms.h"
+
+namespace convoy::cuda {
+
+/// Work of our kernels that competes with a cuDNN plan.
+struct KernelSpec {
+    enum Kind {
+        norm,               ///< batch_norm_forward
+        normalise,          ///< the same, given the sums
+        statistics,         ///< only mean, deviation, scale and bias, given the sums
+        norm_gradient,      ///< batch_norm_backward
+        gradient_of_sums,   ///< batch_norm_backward_of_sums
+        residual_gradient,  ///< the residual's, if a plan writes the norm's other gradients
+        addition            ///< adding a data gradient, after its plan
+    } kind = norm;
+    Tensor x{};  ///< without data
+    std::optional<Tensor> residual{};
+    Activation act = Activation::identity;
+    bool accumulate_x = false, accumulate_residual = false;
+
+    /// Returns a unique line: the work's name in the cache of times.
+    std::string key() const;
+};
+
+constexpr float missing = std::numeric_limits<float>::infinity();  ///< cuDNN has no engine
+constexpr float untimed = std::numeric_limits<float>::max();       ///< could not be measured
+
+/// Functions that return the microseconds of work on this device, or `untimed` or `missing`.
+struct Timing {
+    std::function<float(const PlanSpec&)> plan;
+    std::function<float(const KernelSpec&)> kernels;
+};
+
+/// Options that influence the selection.
+struct AlgorithmOptions {
+    Precision precision = Precision::f32;
+    NormBy norm_by{};
+    bool synchronised = false;     ///< batch statistics are over all ranks
+    int norm_multiprocessors = 0;  ///< see PlanSpec::multiprocessors
+    int multiprocessors = 0;       ///< shared by the two gradients of an op; 0: they run one after the other
+};
+
+/// The plans of a convolution or a linear layer.
+struct GemmAlgorithm {
+    std::optional<PlanSpec> forward{};          ///< empty: this rank has no samples
+    std::optional<PlanSpec> weight_gradient{};  ///< empty: frozen
+    /// Empty: not wanted. If the gradient must be added and this spec does not add, an addition
+    /// follows.
+    std::optional<PlanSpec> data_gradient{};
+    int norm = none;  ///< the batch norm that writes x and is partly done by these plans (normalise, statistics)
+    bool side_by_side = false;  ///< both gradients run at the same time, each in its own workspace
+};
+struct NormAlgorithm {
+    enum By {
+        kernels,
+        plan,          ///< `forward`, `gradient`
+        sums,          ///< our kernels, with sums that a convolution's plan writes
+        reader,        ///< forward only: the convolution that reads y normalises
+        synchronised,  ///< our kernels, with all-reduced sums
+        fixed          ///< our kernels, with the running statistics (BatchNorm::fixed)
+    } forward_by = kernels,
+      gradient_by = kernels;
+    PlanSpec forward{}, gradient{};
+    int pool = none, pool_gradient = none;  ///< the max-pool whose forward or gradient these kernels compute too
+    bool pool_gradient_adds = false;        ///< the pool's gradient is added to what a later op wrote
+};
+/// The parts of a max-pool that the batch norm after it computes too.
+struct PoolAlgorithm {
+    bool by_norm = false, gradient_by_norm = false;
+};
+/// How an op runs. Members that do not apply to the op are empty.
+struct OpAlgorithm {
+    GemmAlgorithm gemm{};
+    NormAlgorithm norm{};
+    PoolAlgorithm pool{};
+};
+
+struct GpuAlgorithms final : Algorithms {
+    std::vector<OpAlgorithm> per_op;  ///< per op
+    /// Per op: every plan whose time was requested, and every plan that is needed whatever its
+    /// time.
+    std::vector<std::vector<PlanSpec>> considered;
+    std::set<std::string> notes;  ///< for people: replacements for what cuDNN lacks
+
+    /// Returns the plans that the launches run, each once.
+    std::vector<PlanSpec> plans() const;
+};
+
+GpuAlgorithms select_algorithms(const ProgramShape&, const AlgorithmOptions&, const Timing&);
+/// Returns `algorithms` with the last selection made: which ops compute both gradients side by
+/// side.
+GpuAlgorithms with_branches(GpuAlgorithms, int multiprocessors);
+/// Selects without times: as options.norm_by says, as if cuDNN had every plan. If times were to
+/// decide, it uses our kernels alone. Dry runs without a GPU plan with this.
+GpuAlgorithms select_unmeasured(const ProgramShape&, AlgorithmOptions);
+
+}  // namespace convoy::cuda

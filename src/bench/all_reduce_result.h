@@ -1,0 +1,32 @@
+// The output of `convoy comm-test --bytes` besides its table: a verdict on the times, and the table
+// as JSON.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "bench/all_reduces.h"
+
+namespace convoy {
+
+struct AllReduceResult {
+    int ranks = 1, hosts = 1, ranks_per_host = 1;
+    std::string device, device_kind;  ///< of rank 0; "cpu" or "gpu"
+    std::string transport;            ///< transport of all-reduces, as DeviceFacts::transport names it
+    Versions versions;
+    Facts environment;
+    std::vector<SizeTime> sizes;
+};
+
+/// Formats the result as one line of JSON, without a line break, in seconds, bytes and bytes/s.
+std::string all_reduce_json(const AllReduceResult&);
+
+/// Returns one line about the median of expected / measured time at 8 MiB and more. If that is
+/// below 0.8, the line names the usual causes. `by_nccl`: true for NCCL, false for MPI.
+std::string verdict_on_all_reduces(const std::vector<SizeTime>&, const ExpectedAllReduce& expected, bool by_nccl);
+
+/// Returns one line about the first size that took less time than a smaller one; empty if there is
+/// none. read_measured_all_reduces() refuses such a table.
+std::string warning_of_falling_times(const std::vector<SizeTime>&);
+
+}  // namespace convoy
