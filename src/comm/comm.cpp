@@ -51,8 +51,25 @@ void leave_no_segments(Comm::Native& n) {
 
 }  // namespace
 
-Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
+/// Sets the communicators of the ranks of `world`, and this rank's place in them.
+static void set_communicators(Comm::Native& n, MPI_Comm world) {
+    n.world = world;
+    MPI_Comm_dup(world, &n.gradients);
+    MPI_Comm_rank(n.world, &n.rank);
+    MPI_Comm_size(n.world, &n.size);
+    MPI_Comm_split_type(n.world, MPI_COMM_TYPE_SHARED, n.rank, MPI_INFO_NULL, &n.node);
+    MPI_Comm_rank(n.node, &n.local_rank);
+    MPI_Comm_size(n.node, &n.local_size);
+    MPI_Comm_split(n.world, n.local_rank == 0 ? 0 : MPI_UNDEFINED, n.rank, &n.leaders);
+}
+
+Comm::Comm() : native_(std::make_unique<Native>()) {}
+
+Comm::Comm(int* argc, char*** argv) : Comm() {
     Native& n = *native_;
+    activity_ = std::make_shared<Activity>();
+    n.segment_folder = std::make_shared<SegmentFolder>();
+    starts_mpi_ = true;
     int provided = 0;
     {
         const SingleProcess single;
@@ -62,14 +79,9 @@ Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     MPI_Comm_create_errhandler(on_mpi_error, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);  // communicators made from it inherit the handler
     MPI_Errhandler_free(&handler);
-    MPI_Comm_dup(MPI_COMM_WORLD, &n.world);
-    MPI_Comm_dup(MPI_COMM_WORLD, &n.gradients);
-    MPI_Comm_rank(n.world, &n.rank);
-    MPI_Comm_size(n.world, &n.size);
-    MPI_Comm_split_type(n.world, MPI_COMM_TYPE_SHARED, n.rank, MPI_INFO_NULL, &n.node);
-    MPI_Comm_rank(n.node, &n.local_rank);
-    MPI_Comm_size(n.node, &n.local_size);
-    MPI_Comm_split(n.world, n.local_rank == 0 ? 0 : MPI_UNDEFINED, n.rank, &n.leaders);
+    MPI_Comm world = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &world);
+    set_communicators(n, world);
     std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
     int length = 0;
     MPI_Get_processor_name(name.data(), &length);
@@ -77,12 +89,26 @@ Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     leave_no_segments(n);
 }
 
+std::unique_ptr<Comm> Comm::split(int group) {
+    const Doing doing(*activity_, "split into groups of ranks");
+    std::unique_ptr<Comm> part(new Comm());
+    MPI_Comm world = MPI_COMM_NULL;
+    MPI_Comm_split(native_->world, group, native_->rank, &world);
+    set_communicators(*part->native_, world);
+    part->native_->host = native_->host;
+    part->native_->segment_folder = native_->segment_folder;
+    part->activity_ = activity_;
+    return part;
+}
+
 Comm::~Comm() {
-    if (native_->local_rank == 0) restore_names(native_->segments);
-    MPI_Barrier(native_->node);  // because MPI_Finalize of any rank may look for its segment's name
+    if (starts_mpi_) {
+        if (native_->local_rank == 0) restore_names(native_->segments);
+        MPI_Barrier(native_->node);  // because MPI_Finalize of any rank may look for its segment's name
+    }
     for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})
         if (*c != MPI_COMM_NULL) MPI_Comm_free(c);
-    MPI_Finalize();
+    if (starts_mpi_) MPI_Finalize();
 }
 
 int Comm::rank() const { return native_->rank; }
@@ -92,8 +118,16 @@ int Comm::local_size() const { return native_->local_size; }
 const std::string& Comm::host() const { return native_->host; }
 
 void Comm::barrier() {
-    const Doing doing(activity_, "barrier");
+    const Doing doing(*activity_, "barrier");
     MPI_Barrier(native_->world);
+}
+
+void Comm::wait_for_all() {
+    const Doing doing(*activity_, "barrier");
+    MPI_Request all = MPI_REQUEST_NULL;
+    MPI_Ibarrier(native_->world, &all);
+    for (int done = 0; MPI_Test(&all, &done, MPI_STATUS_IGNORE), !done;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 namespace {
@@ -111,7 +145,7 @@ void broadcast_bytes(void* data, size_t bytes, int from, MPI_Comm comm) {
 }
 
 void Comm::broadcast(void* data, size_t bytes, int from) {
-    const Doing doing(activity_, "broadcast");
+    const Doing doing(*activity_, "broadcast");
     broadcast_bytes(data, bytes, from, native_->world);
 }
 
@@ -124,26 +158,26 @@ std::string Comm::broadcast(const std::string& text, int from) {
     return result;
 }
 
-double Comm::sum(double v) { return reduced(activity_, v, MPI_DOUBLE, MPI_SUM, native_->world); }
-int64_t Comm::sum(int64_t v) { return reduced(activity_, v, MPI_INT64_T, MPI_SUM, native_->world); }
-int64_t Comm::max(int64_t v) { return reduced(activity_, v, MPI_INT64_T, MPI_MAX, native_->world); }
+double Comm::sum(double v) { return reduced(*activity_, v, MPI_DOUBLE, MPI_SUM, native_->world); }
+int64_t Comm::sum(int64_t v) { return reduced(*activity_, v, MPI_INT64_T, MPI_SUM, native_->world); }
+int64_t Comm::max(int64_t v) { return reduced(*activity_, v, MPI_INT64_T, MPI_MAX, native_->world); }
 
 void Comm::average(std::vector<float>& values) {
-    const Doing doing(activity_, "average over all ranks");
+    const Doing doing(*activity_, "average over all ranks");
     std::vector<double> sums(values.begin(), values.end());  // in double the mean of equal floats is that float
     MPI_Allreduce(MPI_IN_PLACE, sums.data(), int(sums.size()), MPI_DOUBLE, MPI_SUM, native_->world);
     for (size_t i = 0; i < values.size(); ++i) values[i] = float(sums[i] / size());
 }
 
 std::vector<float> Comm::gather(const std::vector<float>& mine) {
-    const Doing doing(activity_, "gather on rank 0");
+    const Doing doing(*activity_, "gather on rank 0");
     std::vector<float> all(root() ? mine.size() * size_t(size()) : 0);
     MPI_Gather(mine.data(), int(mine.size()), MPI_FLOAT, all.data(), int(mine.size()), MPI_FLOAT, 0, native_->world);
     return all;
 }
 
 std::vector<double> Comm::gather_all(const std::vector<double>& row) {
-    const Doing doing(activity_, "gather on all ranks");
+    const Doing doing(*activity_, "gather on all ranks");
     std::vector<double> all(row.size() * size());
     MPI_Allgather(row.data(), int(row.size()), MPI_DOUBLE, all.data(), int(row.size()), MPI_DOUBLE, native_->world);
     return all;
@@ -165,12 +199,12 @@ std::vector<std::string> gathered(const std::string& text, MPI_Comm comm) {
 }  // namespace
 
 std::vector<std::string> Comm::gather_all(const std::string& text) {
-    const Doing doing(activity_, "gather on all ranks");
+    const Doing doing(*activity_, "gather on all ranks");
     return gathered(text, native_->world);
 }
 
 std::vector<std::string> Comm::gather_node(const std::string& text) {
-    const Doing doing(activity_, "gather on the ranks of a node");
+    const Doing doing(*activity_, "gather on the ranks of a node");
     return gathered(text, native_->node);
 }
 
@@ -278,7 +312,7 @@ void Comm::abort(Exit code, const std::string& message) {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), printable(message).c_str());
     std::fflush(nullptr);
-    native_->segment_folder.remove();
+    native_->segment_folder->remove();
     MPI_Abort(MPI_COMM_WORLD, int(code));
     std::abort();  // not reached, because MPI_Abort does not return; tells the compiler so
 }

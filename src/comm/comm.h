@@ -19,6 +19,9 @@ public:
     Comm(int* argc, char*** argv);
     ~Comm();
     Comm(const Comm&) = delete;
+    /// Collective. Returns the ranks that gave the same `group`, in their order, as a communicator
+    /// of their own. It shares activity() with this one, which must outlive it.
+    std::unique_ptr<Comm> split(int group);
 
     int rank() const;
     int size() const;
@@ -26,9 +29,11 @@ public:
     int local_size() const;
     const std::string& host() const;
     bool root() const { return rank() == 0; }
-    Activity& activity() { return activity_; }
+    Activity& activity() { return *activity_; }
 
     void barrier();
+    /// Waits like barrier(), but leaves the cores to ranks that still work.
+    void wait_for_all();
     void broadcast(void* data, size_t bytes, int from = 0);
     std::string broadcast(const std::string&, int from = 0);
     double sum(double);
@@ -68,8 +73,11 @@ public:
     Native& native() { return *native_; }
 
 private:
+    Comm();
+
     std::unique_ptr<Native> native_;
-    Activity activity_;
+    std::shared_ptr<Activity> activity_;
+    bool starts_mpi_ = false;  // and ends it
 };
 
 /// Returns the name and version of the MPI library: "Open MPI v4.1.4". Needs no Comm.

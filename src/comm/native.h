@@ -17,7 +17,7 @@ struct Comm::Native {
     MPI_Comm leaders = MPI_COMM_NULL;    ///< local rank 0 of each node; null on other ranks
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
     std::string host;
-    SegmentFolder segment_folder;
+    std::shared_ptr<SegmentFolder> segment_folder;  ///< made before MPI starts
     std::vector<std::string> segments;  ///< removed names of this node's segments; on local rank 0
 };
 
