@@ -95,6 +95,9 @@ public:
     /// compute that follows on the tape. The first `counts` elements are counts, which are summed
     /// exactly in any precision.
     virtual void allreduce(Tensor bucket, size_t counts, Tape&) = 0;
+    /// Starts an all-reduce (sum) of f32 values out of place: `from` keeps its values. For
+    /// measurements, because training only needs the one in place.
+    virtual void allreduce_into(Tensor from, Tensor to, Tape&) = 0;
     /// Waits for every all-reduce started so far. The time of this wait is the exposed
     /// communication.
     virtual void wait_allreduce(Tape&) = 0;

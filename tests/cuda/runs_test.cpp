@@ -146,6 +146,16 @@ TEST_F(CudaRuns, CompareTheirSumsWithNcclsModel) {
     EXPECT_EQ(count(f.out, "expected: median ratio ") + count(f.out, "or faster: median ratio "), 1) << f.out;
 }
 
+// Each rank compares every element, in place and out of place; a wrong one is exit code 6.
+TEST_F(CudaRuns, SumOutOfPlaceToo) {
+    const std::string table = "comm-test --device cuda --bytes 1K..8M --iterations 2 --log-format nccl-tests";
+    for (const Finished& f : {launch(2, table), launch(2, table + " --share-device"), launch(1, table)}) {
+        EXPECT_EQ("", failure(f));
+        EXPECT_EQ(count(f.out, " float     sum      -1 "), 14) << f.out;
+        EXPECT_EQ(count(f.out, "# Out of bounds values : 0 OK\n"), 1) << f.out;
+    }
+}
+
 // On the emulated device NCCL reports the value of EMULATED_TRANSPORT.
 TEST_F(CudaRuns, SayWhatTheirSumsGoOver) {
     make_data(dir_.path("few"), 8, 4, "28x28x1");

@@ -1,6 +1,8 @@
 // Gradient all-reduces with MPI_Iallreduce. MPI advances them only inside its own calls, so the
 // loop over the tape calls progress() after every launch. The time still needed when the optimizer
 // waits is the exposed communication.
+#include <algorithm>
+
 #include "backend/cpu/gradient_all_reduce.h"
 
 namespace convoy::cpu {
@@ -12,9 +14,16 @@ LaunchId all_reduce(size_t bytes) {
 
 }  // namespace
 
-void GradientAllReduce::start(float* values, size_t count) { start(values, count, sizeof(float), MPI_FLOAT); }
+void GradientAllReduce::start(float* values, size_t count) {
+    start(MPI_IN_PLACE, values, count, sizeof(float), MPI_FLOAT);
+}
 
-void GradientAllReduce::start(void* values, size_t count, size_t element, MPI_Datatype type) {
+void GradientAllReduce::start_into(const float* from, float* to, size_t count) {
+    if (size_ == 1) std::copy(from, from + count, to);
+    start(from, to, count, sizeof(float), MPI_FLOAT);
+}
+
+void GradientAllReduce::start(const void* from, void* to, size_t count, size_t element, MPI_Datatype type) {
     if (size_ == 1) return;
     requests_.emplace_back();
     ended_.emplace_back();
@@ -23,7 +32,7 @@ void GradientAllReduce::start(void* values, size_t count, size_t element, MPI_Da
         spans_.push_back(trace_->size());
         trace_->push_back({all_reduce(count * element), Resource::communication, now(), 0});
     }
-    MPI_Iallreduce(MPI_IN_PLACE, values, int(count), type, MPI_SUM, comm_, &requests_.back());
+    MPI_Iallreduce(from, to, int(count), type, MPI_SUM, comm_, &requests_.back());
 }
 
 size_t GradientAllReduce::bucket(int64_t* values, size_t count, int lanes) {
@@ -39,7 +48,7 @@ void GradientAllReduce::start_arrived() {
     for (; next_bucket_ < buckets_.size(); ++next_bucket_) {
         Bucket& b = buckets_[next_bucket_];
         if (b.arrived.load(std::memory_order_acquire) < b.lanes) return;
-        start(b.values, b.count, sizeof(int64_t), MPI_INT64_T);
+        start(MPI_IN_PLACE, b.values, b.count, sizeof(int64_t), MPI_INT64_T);
     }
 }
 
@@ -91,6 +100,13 @@ void GradientAllReduce::sum_now(double* values, int count) {
 void CpuBackend::allreduce(Tensor bucket, size_t /*counts*/, Tape& tape) {
     tape.push_back({all_reduce(bucket.bytes()), Resource::communication,
                     [this, data = bucket.as<float>(), n = bucket.count()] { all_reduce_->start(data, n); }});
+}
+
+void CpuBackend::allreduce_into(Tensor from, Tensor to, Tape& tape) {
+    tape.push_back({all_reduce(to.bytes()), Resource::communication,
+                    [this, from = from.as<float>(), data = to.as<float>(), n = to.count()] {
+                        all_reduce_->start_into(from, data, n);
+                    }});
 }
 
 void CpuBackend::wait_allreduce(Tape& tape) {

@@ -64,6 +64,7 @@ public:
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
     void allreduce(Tensor bucket, size_t counts, Tape&) override;
+    void allreduce_into(Tensor from, Tensor to, Tape&) override;
     Backend& lane(int) override;
     void side_by_side(const std::vector<Tape>&, Tape&) override;
     void accumulate_exact(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) override;

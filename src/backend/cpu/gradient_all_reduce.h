@@ -17,6 +17,8 @@ public:
         : comm_(comm.native().gradients), world_(comm.native().world), size_(comm.size()) {}
     /// Starts values[i] = sum over ranks of values[i]. Do not touch `values` until wait() returns.
     void start(float* values, size_t count);
+    /// Starts to[i] = sum over ranks of from[i]. Do not touch either until wait() returns.
+    void start_into(const float* from, float* to, size_t count);
     void progress();
     void wait();
 
@@ -46,7 +48,7 @@ private:
         int lanes;
         std::atomic<int> arrived{0};
     };
-    void start(void* values, size_t count, size_t element, MPI_Datatype);
+    void start(const void* from, void* to, size_t count, size_t element, MPI_Datatype);
     void start_arrived();
     /// Records that the first `count` requests in ended_ are complete.
     void settle(int count);

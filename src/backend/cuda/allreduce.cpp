@@ -13,6 +13,13 @@
 #include "comm/network.h"
 
 namespace convoy::cuda {
+namespace {
+
+LaunchId all_reduce(size_t bytes) {
+    return named_launch(LaunchPhase::all_reduce, "all-reduce " + std::to_string(bytes >> 10) + " KiB");
+}
+
+}  // namespace
 
 void CudaBackend::connect() {
     if (comm_.size() == 1) return;
@@ -49,9 +56,16 @@ void CudaBackend::look_at_links() {
 void CudaBackend::allreduce(Tensor bucket, size_t counts, Tape& tape) {
     if (!all_reduce_) return;
     tape.push_back(
-        {named_launch(LaunchPhase::all_reduce, "all-reduce " + std::to_string(bucket.bytes() >> 10) + " KiB"),
-         Resource::communication,
+        {all_reduce(bucket.bytes()), Resource::communication,
          [this, data = bucket.as<float>(), n = bucket.count(), counts] { all_reduce_->start(data, n, counts); }});
+}
+
+void CudaBackend::allreduce_into(Tensor from, Tensor to, Tape& tape) {
+    if (!all_reduce_) return add_scaled(from, 1, to, false, tape);
+    tape.push_back({all_reduce(to.bytes()), Resource::communication,
+                    [this, from = from.as<float>(), data = to.as<float>(), n = to.count()] {
+                        all_reduce_->start_into(from, data, n);
+                    }});
 }
 
 void CudaBackend::wait_allreduce(Tape& tape) {

@@ -17,6 +17,8 @@ public:
     /// stream has so far. The first `exact` floats are always summed in f32. If the others are sent
     /// in bf16, their number must be a multiple of stats_elements.
     virtual void start(float* values, size_t count, size_t exact) = 0;
+    /// Starts an all-reduce (sum) of floats out of place, always in f32.
+    virtual void start_into(const float* from, float* to, size_t count) = 0;
     /// Starts an all-reduce (sum) of integers, like start() of floats.
     virtual void start(int64_t* values, size_t count) = 0;
     /// Starts an all-reduce that takes the maximum of each element.

@@ -74,8 +74,9 @@ public:
         settle(ncclGroupEnd(), "summing gradients", call_deadline);
         if (low) kernels::crop(*low, rows, low->shape.c, values + exact, communication_);
     }
-    void start(int64_t* values, size_t count) override { start(values, count, ncclInt64, ncclSum); }
-    void start_largest(int32_t* values, size_t count) override { start(values, count, ncclInt32, ncclMax); }
+    void start_into(const float* from, float* to, size_t count) override { start(from, to, count, ncclFloat, ncclSum); }
+    void start(int64_t* values, size_t count) override { start(values, values, count, ncclInt64, ncclSum); }
+    void start_largest(int32_t* values, size_t count) override { start(values, values, count, ncclInt32, ncclMax); }
     void wait() override { follow(compute_, communication_, summed_); }
     void sum_now(double* values, int count) override {
         settle(ncclAllReduce(values, values, size_t(count), ncclDouble, ncclSum, nccl_, compute_),
@@ -98,10 +99,9 @@ public:
     }
 
 private:
-    void start(void* values, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+    void start(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op) {
         follow(communication_, compute_, produced_);
-        settle(ncclAllReduce(values, values, count, type, op, nccl_, communication_), "summing gradients",
-               call_deadline);
+        settle(ncclAllReduce(from, to, count, type, op, nccl_, communication_), "summing gradients", call_deadline);
     }
     void succeed(ncclResult_t result, const char* what) {
         if (result != ncclSuccess) give_up(result, what);
