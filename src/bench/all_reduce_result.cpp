@@ -15,9 +15,9 @@ constexpr double low = 0.8;
 
 }  // namespace
 
-std::string all_reduce_json(const AllReduceResult& r) {
+std::string all_reduce_json(const AllReduceResult& r, const NcclTestsRun* run, double at_least) {
     nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
-    for (const SizeTime& s : r.sizes) {
+    for (const SizeTime& s : r.times.sizes) {
         const double algorithm = double(s.bytes) / s.seconds;
         sizes.push_back({{"bytes", s.bytes},
                          {"seconds", s.seconds},
@@ -25,6 +25,7 @@ std::string all_reduce_json(const AllReduceResult& r) {
                          {"bus_bandwidth", algorithm * bus_factor(r.ranks)}});
     }
     nlohmann::ordered_json j;
+    if (run) j = nccl_tests_json(*run, r.times, at_least);
     j["all_reduce"] = {{"ranks", r.ranks},
                        {"hosts", r.hosts},
                        {"ranks_per_host", r.ranks_per_host},
@@ -34,7 +35,7 @@ std::string all_reduce_json(const AllReduceResult& r) {
                        {"sizes", sizes}};
     for (const auto& [library, text] : r.versions) j["versions"][library] = text;
     for (const auto& [name, text] : r.environment) j["environment"][name] = text;
-    j["version"] = version;
+    j[run ? "convoy_version" : "version"] = version;
     j["commit"] = commit();
     return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

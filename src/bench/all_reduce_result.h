@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "bench/all_reduces.h"
+#include "bench/nccl_tests.h"
 
 namespace convoy {
 
@@ -15,11 +16,13 @@ struct AllReduceResult {
     std::string transport;            ///< transport of all-reduces, as DeviceFacts::transport names it
     Versions versions;
     Facts environment;
-    std::vector<SizeTime> sizes;
+    SizeTimes times;
 };
 
-/// Formats the result as one line of JSON, without a line break, in seconds, bytes and bytes/s.
-std::string all_reduce_json(const AllReduceResult&);
+/// Formats the result as one line of JSON, without a line break, in seconds, bytes and bytes/s. If
+/// `run` is given, the keys of nccl-tests stand before ours. Our `version` is `convoy_version`
+/// then, because theirs has that name. `at_least`: as in nccl_tests_footer().
+std::string all_reduce_json(const AllReduceResult&, const NcclTestsRun* run = nullptr, double at_least = NAN);
 
 /// Returns one line about the median of expected / measured time at 8 MiB and more. If that is
 /// below 0.8, the line names the usual causes. `by_nccl`: true for NCCL, false for MPI.

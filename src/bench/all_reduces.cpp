@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/philox.h"
 #include "base/text.h"
+#include "bench/nccl_tests.h"
 
 namespace convoy {
 namespace {
@@ -26,7 +27,15 @@ std::function<void()> all_reduce_of(Backend& backend, const Tensor& t) {
     return backend.finish(std::move(tape));
 }
 
-/// Throws Exit::comm on all ranks if some rank has `trouble`. Every such rank reports its own.
+std::function<void()> all_reduce_into(Backend& backend, const Tensor& from, const Tensor& to) {
+    Tape tape;
+    backend.allreduce_into(from, to, tape);
+    backend.wait_allreduce(tape);
+    return backend.finish(std::move(tape));
+}
+
+}  // namespace
+
 void check_sums(Comm& comm, const std::string& trouble) {
     comm.together([&] {
         if (!trouble.empty())
@@ -35,8 +44,6 @@ void check_sums(Comm& comm, const std::string& trouble) {
                      "; memory, a link or the MPI or NCCL library is broken: try fewer hosts to find which");
     });
 }
-
-}  // namespace
 
 void all_reduce_small_numbers(Comm& comm, Backend& backend, const SmallAllReduces& test) {
     const bool toy = test.lines == AllReduceLines::toy;
@@ -108,7 +115,7 @@ private:
 
 /// Returns the seconds per call of the slowest rank.
 double time_of(Comm& comm, Backend& backend, const std::function<void()>& all_reduce, int64_t iterations) {
-    for (int warmup = 0; warmup < 2; ++warmup) all_reduce();  // a GPU captures a tape when it runs for the second time
+    for (int warmup = 0; warmup < all_reduce_warmup; ++warmup) all_reduce();
     backend.synchronize();
     comm.barrier();
     const auto start = Clock::now();
@@ -135,42 +142,100 @@ std::string expected_columns(double expected, double seconds) {
     return formatted(" %12.2f %8.3f", 1e6 * expected, expected / seconds);
 }
 
+std::string plain_row(const SizeTime& s, int ranks, const ExpectedAllReduce& expected) {
+    const double algorithm = double(s.bytes) / s.seconds / 1e9;
+    return formatted("%12zu %12zu %7s %7s %12.2f %8.3f %8.3f %8lld%s\n", s.bytes, s.bytes / sizeof(float), "float",
+                     "sum", 1e6 * s.seconds, algorithm, algorithm * bus_factor(ranks), (long long)s.wrong,
+                     expected ? expected_columns(expected(s.bytes), s.seconds).c_str() : "");
+}
+
+/// The buffers that all sizes use, and what was found so far.
+class SizeMeasurement {
+public:
+    SizeMeasurement(Comm& comm, Backend& backend, const AllReduceSizes& test)
+        : comm_(comm), backend_(backend), test_(test), pattern_(comm, test.seed) {
+        const size_t most = *std::max_element(test.sizes.begin(), test.sizes.end());
+        comm.together([&] {
+            in_place_ = backend.allocate_reduced(most);
+            if (test.lines == AllReduceLines::nccl_tests) from_ = backend.allocate_reduced(most);
+        });
+    }
+    SizeTime measure(size_t bytes) {
+        const Tensor data = tensor(in_place_, bytes);
+        SizeTime s{bytes, 0};
+        if (from_) {
+            const Tensor from = tensor(from_, bytes);
+            pattern_.write(backend_, from.as<float>(), from.count());
+            const auto all_reduce = all_reduce_into(backend_, from, data);
+            s.out_of_place_wrong = check(all_reduce, data);
+            s.out_of_place_seconds = time_of(comm_, backend_, all_reduce, test_.iterations);
+        }
+        const auto all_reduce = all_reduce_of(backend_, data);
+        pattern_.write(backend_, data.as<float>(), data.count());
+        s.wrong = check(all_reduce, data);
+        Tape clear;  // because repeated in-place sums would overflow f32
+        backend_.zero(data, clear);
+        backend_.finish(std::move(clear))();
+        s.seconds = time_of(comm_, backend_, all_reduce, test_.iterations);
+        return s;
+    }
+    int64_t failures = 0;  ///< of this rank
+    std::string trouble;   ///< this rank's first wrong elements
+
+private:
+    static Tensor tensor(const Buffer& buffer, size_t bytes) {
+        return {buffer.get(), {1, 1, 1, int(bytes / sizeof(float))}, DType::f32};
+    }
+    /// Returns the number of wrong elements on all ranks.
+    int64_t check(const std::function<void()>& all_reduce, const Tensor& sums) {
+        all_reduce();
+        backend_.synchronize();
+        const int64_t wrong = pattern_.wrong(backend_, sums.as<float>(), sums.count());
+        failures += wrong > 0;
+        if (wrong > 0 && trouble.empty())
+            trouble =
+                formatted("%lld of %zu elements of the all-reduce are wrong", (long long)wrong, size_t(sums.count()));
+        return comm_.sum(wrong);
+    }
+
+    Comm& comm_;
+    Backend& backend_;
+    const AllReduceSizes& test_;
+    const Pattern pattern_;
+    Buffer in_place_, from_;  // from_: null unless all-reduces out of place are measured
+};
+
 }  // namespace
 
-std::vector<SizeTime> measure_all_reduces(Comm& comm, Backend& backend, const std::vector<size_t>& sizes,
-                                          int64_t iterations, uint64_t seed, const ExpectedAllReduce& expected) {
-    const size_t most = *std::max_element(sizes.begin(), sizes.end());
-    Buffer buffer;
-    comm.together([&] { buffer = backend.allocate_reduced(most); });
-    auto* data = static_cast<float*>(buffer.get());
-    const Pattern pattern(comm, seed);
-    if (comm.root()) print_header(comm.size(), iterations, bool(expected));
-    double bus = 0;
-    std::vector<SizeTime> times;
-    for (size_t bytes : sizes) {
-        const size_t count = bytes / sizeof(float);
-        const auto all_reduce = all_reduce_of(backend, {data, {1, 1, 1, int(count)}, DType::f32});
-        pattern.write(backend, data, count);
-        all_reduce();
-        backend.synchronize();
-        const int64_t wrong = pattern.wrong(backend, data, count), all_wrong = comm.sum(wrong);
-        Tape clear;  // because repeated in-place sums would overflow f32
-        backend.zero({data, {1, 1, 1, int(count)}, DType::f32}, clear);
-        backend.finish(std::move(clear))();
-        times.push_back({bytes, time_of(comm, backend, all_reduce, iterations)});
-        const double algorithm = double(bytes) / times.back().seconds / 1e9;
-        bus += algorithm * bus_factor(comm.size()) / double(sizes.size());
-        if (comm.root()) {
-            std::printf("%12zu %12zu %7s %7s %12.2f %8.3f %8.3f %8lld%s\n", bytes, count, "float", "sum",
-                        1e6 * times.back().seconds, algorithm, algorithm * bus_factor(comm.size()),
-                        (long long)all_wrong,
-                        expected ? expected_columns(expected(bytes), times.back().seconds).c_str() : "");
-            std::fflush(stdout);
-        }
-        check_sums(comm,
-                   wrong ? formatted("%lld of %zu elements of the all-reduce are wrong", (long long)wrong, count) : "");
+double mean_bus_bandwidth(const std::vector<SizeTime>& sizes, int ranks) {
+    double sum = 0;
+    int64_t count = 0;
+    for (const SizeTime& s : sizes)
+        for (const double seconds : {s.seconds, s.out_of_place_seconds})
+            if (!std::isnan(seconds)) {
+                sum += double(s.bytes) / seconds * bus_factor(ranks);
+                ++count;
+            }
+    return sum / double(count);
+}
+
+SizeTimes measure_all_reduces(Comm& comm, Backend& backend, const AllReduceSizes& test) {
+    const bool plain = test.lines != AllReduceLines::nccl_tests;
+    SizeMeasurement measurement(comm, backend, test);
+    if (comm.root() && plain) print_header(comm.size(), test.iterations, bool(test.expected));
+    SizeTimes times;
+    for (const size_t bytes : test.sizes) {
+        times.sizes.push_back(measurement.measure(bytes));
+        const SizeTime& s = times.sizes.back();
+        const std::string row = plain ? plain_row(s, comm.size(), test.expected) : nccl_tests_row(s, comm.size());
+        if (comm.root()) std::fputs(row.c_str(), stdout);
+        std::fflush(stdout);
+        if (plain) check_sums(comm, measurement.trouble);
     }
-    if (comm.root()) std::printf("# mean bus bandwidth: %.3f GB/s\n", bus);
+    times.failures = comm.sum(measurement.failures);
+    times.trouble = measurement.trouble;
+    if (comm.root() && plain)
+        std::printf("# mean bus bandwidth: %.3f GB/s\n", mean_bus_bandwidth(times.sizes, comm.size()) / 1e9);
     return times;
 }
 

@@ -1,6 +1,7 @@
 // The two tests of `convoy comm-test`, separate from its options. So this repository's tests can
 // run them on a backend with a faulty all-reduce.
 #pragma once
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,8 +12,9 @@
 namespace convoy {
 
 enum class AllReduceLines {
-    plain,  ///< steps from 1, sums as whole numbers
-    toy     ///< like the PyTorch script: steps from 0, sums as 13.0
+    plain,      ///< steps from 1, sums as whole numbers; a table of sizes with one time each
+    toy,        ///< like the PyTorch script: steps from 0, sums as 13.0
+    nccl_tests  ///< the table of nccl-tests (bench/nccl_tests.h), with a time out of place
 };
 struct SmallAllReduces {
     int64_t steps;
@@ -25,20 +27,44 @@ struct SmallAllReduces {
 /// Collective; throws Exit::comm on all ranks if a sum is wrong.
 void all_reduce_small_numbers(Comm&, Backend&, const SmallAllReduces&);
 
-/// The measured time of an all-reduce.
+/// The measured time of an all-reduce. Times are the slowest rank's mean; counts are of all ranks.
 struct SizeTime {
     size_t bytes;
-    double seconds;  ///< the slowest rank's mean
+    double seconds;                             ///< in place
+    double out_of_place_seconds = NAN;          ///< NaN: not measured
+    int64_t wrong = 0, out_of_place_wrong = 0;  ///< elements
+};
+struct SizeTimes {
+    std::vector<SizeTime> sizes;
+    int64_t failures = 0;   ///< measurements with wrong elements, counted per rank
+    std::string trouble{};  ///< this rank's first wrong elements; empty: none
 };
 /// Returns the expected seconds of an all-reduce of `bytes`; NaN: not known.
 using ExpectedAllReduce = std::function<double(size_t bytes)>;
 
-/// Times all-reduces of f32 of these sizes (bytes, multiples of 4), `iterations` each. Prints a
-/// table like that of nccl-tests, with columns for expected times if `expected` is given. Every
-/// rank checks every element of every size once. Collective, with the same result on all ranks.
-/// Throws Exit::comm on all ranks if an element is wrong, and Exit::out_of_memory.
-std::vector<SizeTime> measure_all_reduces(Comm&, Backend&, const std::vector<size_t>& sizes, int64_t iterations,
-                                          uint64_t seed, const ExpectedAllReduce& expected = {});
+struct AllReduceSizes {
+    std::vector<size_t> sizes;  ///< bytes, multiples of 4
+    int64_t iterations = 20;    ///< timed all-reduces per size
+    uint64_t seed = 1;
+    ExpectedAllReduce expected{};  ///< adds columns to the plain table
+    AllReduceLines lines = AllReduceLines::plain;
+};
+/// Times all-reduces of f32. Every rank checks every element of every size once, and of each kind:
+/// in place and, for nccl_tests, out of place. Prints the plain table, or nccl-tests' lines of sizes
+/// without those above and below. Collective, with the same times on all ranks. Throws
+/// Exit::out_of_memory, and Exit::comm on all ranks if an element of the plain table is wrong.
+SizeTimes measure_all_reduces(Comm&, Backend&, const AllReduceSizes&);
+
+/// Throws Exit::comm on all ranks if some rank has `trouble`. Every such rank reports its own.
+/// Collective.
+void check_sums(Comm&, const std::string& trouble);
+
+/// All-reduces of each kind before the timed ones: a GPU captures a tape when it runs for the
+/// second time.
+constexpr int all_reduce_warmup = 2;
+
+/// Returns the mean bus bandwidth [bytes/s] over all measurements, in place and out of place.
+double mean_bus_bandwidth(const std::vector<SizeTime>&, int ranks);
 
 /// Returns the bytes that a ring of n ranks sends over each link per reduced byte: busbw = algbw *
 /// bus_factor(n).

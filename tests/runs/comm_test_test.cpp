@@ -118,27 +118,28 @@ TEST(CommTest, WrongSumsAreCode6) {
     WrongBackend third(3, 0), late(1, 300'000);
     EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "step 3"},
                                    [&] { all_reduce_small_numbers(test_comm(), third, {.steps = 5}); }));
-    EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "1 of 524288 elements"},
-                                   [&] { measure_all_reduces(test_comm(), late, parse_sizes("512K..4M"), 1, 1); }));
+    EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "1 of 524288 elements"}, [&] {
+                  measure_all_reduces(test_comm(), late, {.sizes = parse_sizes("512K..4M"), .iterations = 1});
+              }));
     WrongBackend right(1'000'000, 0);
     all_reduce_small_numbers(test_comm(), right, {.steps = 5});
-    measure_all_reduces(test_comm(), right, parse_sizes("512K..4M"), 1, 1);
+    measure_all_reduces(test_comm(), right, {.sizes = parse_sizes("512K..4M"), .iterations = 1});
     const std::string out = testing::internal::GetCapturedStdout();
     EXPECT_EQ(count(out, "reduced sum"), 3 + 5) << out;
 }
 
 TEST(CommTest, MistakesAreRefused) {
-    for (const auto& [arguments, words] :
-         std::vector<std::pair<std::string, std::vector<std::string>>>{{"--bytes 1X", {"--bytes 1X", "1K..1G"}},
-                                                                       {"--steps -1", {"--steps", "-1"}},
-                                                                       {"--sleep 61", {"--sleep 61", "0 to 60"}},
-                                                                       {"--sleep nan", {"--sleep"}},
-                                                                       {"--iterations 0", {"--iterations"}},
-                                                                       {"--device tpu", {"--device tpu"}},
-                                                                       {"--log-format x", {"plain", "toy"}},
-                                                                       {"--log-format toy --bytes 4", {"--bytes"}},
-                                                                       {"--byte 4", {"--byte", "--bytes"}},
-                                                                       {"4", {"'4'"}}})
+    for (const auto& [arguments, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+             {"--bytes 1X", {"--bytes 1X", "1K..1G"}},
+             {"--steps -1", {"--steps", "-1"}},
+             {"--sleep 61", {"--sleep 61", "0 to 60"}},
+             {"--sleep nan", {"--sleep"}},
+             {"--iterations 0", {"--iterations"}},
+             {"--device tpu", {"--device tpu"}},
+             {"--log-format x", {"plain", "toy", "nccl-tests"}},
+             {"--log-format toy --bytes 4", {"--bytes"}},
+             {"--byte 4", {"--byte", "--bytes"}},
+             {"4", {"'4'"}}})
         EXPECT_EQ("", refusal(launch(2, "comm-test " + arguments), Exit::usage, words)) << arguments;
     EXPECT_NE(convoy_alone("comm-test --help").out.find("usage: convoy comm-test"), std::string::npos);
 }
