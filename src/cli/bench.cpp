@@ -12,6 +12,7 @@
 #include "bench/made_up.h"
 #include "bench/measure.h"
 #include "cli/auto_rate.h"
+#include "cli/bench_options.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/option_effects.h"
@@ -26,92 +27,6 @@
 
 namespace convoy {
 namespace {
-
-struct BenchOptions {
-    MadeUpImages images;
-    BenchSteps steps;
-    std::string timeline;  ///< a file; empty: none
-    std::string cluster;   ///< a file; empty: nothing is expected
-};
-
-constexpr int64_t usually_profiled = 10;
-
-void add_options(OptionTable& t, BenchOptions& b) {
-    t.whole("classes", b.images.classes, 0, {0, 1 << 20}, "N", "of made-up images (default 10)");
-    t.whole("warmup", b.steps.warmup, 20, {0, 1'000'000}, "STEPS", "first steps, which do not count");
-    t.whole("steps", b.steps.measured, 100, {1, 10'000'000}, "STEPS", "steps to measure");
-    t.whole("profile-steps", b.steps.profiled, usually_profiled, {0, 10'000}, "STEPS",
-            "further steps, run operation by operation; 0: none, nor of logical ranks, which run side by side");
-    t.flag("frozen", b.steps.frozen,
-           "measure steps as they are after --whitening-bias-epochs; else each trains all parameters");
-    t.text("cluster", b.cluster, "", "FILE",
-           "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
-    t.text(
-        "timeline", b.timeline, "", "FILE",
-        "write the median of 5 further steps as a trace of every rank: for Perfetto, or src/plot/timeline.py; on CPUs; "
-        "replaces FILE");
-}
-
-/// Logical ranks run side by side, their sums are integers: neither the clock of single operations
-/// nor a cluster file knows these.
-void check_logical_ranks(const TrainOptions& o, BenchOptions& b) {
-    if (o.virtual_ranks == 0 && o.accumulate == 0) return;
-    const std::string asked = o.accumulate > 0 ? "--accumulate" : "--virtual-ranks";
-    const auto refuse = [&](const std::string& option) {
-        fail(Exit::usage, option + " is not of logical ranks (" + asked + "); leave one of them out");
-    };
-    if (!b.timeline.empty()) refuse("--timeline");
-    if (!b.cluster.empty()) refuse("--cluster");
-    if (b.steps.profiled > 0 && b.steps.profiled != usually_profiled) refuse("--profile-steps");
-    b.steps.profiled = 0;
-}
-
-OptionsOf command(BenchOptions& b) {
-    return {.command = "bench",
-            .output = "folder for metrics.h5 (default: nothing is written)",
-            .batch_size = 0,
-            .more = [&](OptionTable& t) { add_options(t, b); },
-            .without = {"resume",
-                        "init-from",
-                        "init-skip",
-                        "checkpoint-every",
-                        "keep",
-                        "time-limit",
-                        "strict-io",
-                        "publish-every",
-                        "metrics-every",
-                        "on-nan",
-                        "epochs",
-                        "max-steps",
-                        "drop-last",
-                        "eval-every",
-                        "eval-images",
-                        "no-eval",
-                        "tta",
-                        "dry-run",
-                        "chip",
-                        "print-config",
-                        "log-format",
-                        "log-dir",
-                        "whitening-bias-epochs"},
-            .needs_data = false};
-}
-
-ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b) {
-    ParsedOptions parsed = parse_train_options(args, command(b));
-    const ImageSize& size = parsed.options.image_size;
-    b.images.size = size.images;
-    if (size.side > 0) b.images.size = {1, size.side, size.side, usual_images(parsed.options.model.name).c};
-    if (!parsed.options.data.empty() && (size.images.h > 0 || b.images.classes > 0))
-        fail(Exit::usage, std::string(size.images.h > 0 ? "--image-size HxWxC" : "--classes") +
-                              " is for made-up images; leave it out, or leave out --data");
-    check_logical_ranks(parsed.options, b);
-    constexpr int64_t traced = 5;
-    if (!b.timeline.empty()) b.steps.traced = traced;
-    parsed.options.setup.drop_last = true;  // a smaller batch would be another measurement
-    parse_checkpoint_clock("checkpoint-every", "none", parsed.options.setup);
-    return parsed;
-}
 
 SplitInfo made_up_split(const TrainOptions& o, const BenchOptions& b, int64_t global_batch) {
     return made_up_split(o.model.name, b.images, global_batch, b.steps.warmup + b.steps.measured);
@@ -193,6 +108,12 @@ void redact(const Redaction& hide, Measured& all) {
     for (RankRow& row : all.ranks) row.host = hide(row.host);
 }
 
+std::string text_of(const Measured& all, BenchLines lines) {
+    if (lines == BenchLines::tf_cnn) return tf_cnn_text(all.result, all.rows);
+    if (lines == BenchLines::horovod) return horovod_text(all.result, all.rows);
+    return bench_text(all.result);
+}
+
 void write_metrics(const RunFiles& files, const Measured& all, const std::string& command_line,
                    const ConfigPairs& config) {
     const BenchResult& r = all.result;
@@ -252,11 +173,6 @@ void remove_oom(const HeldFolder& run) {
 
 }  // namespace
 
-OptionGroups options_of_bench() {
-    BenchOptions unused;
-    return option_groups(command(unused));
-}
-
 int bench(Comm& comm, const std::vector<std::string>& args) {
     BenchOptions b;
     ParsedOptions parsed;
@@ -308,7 +224,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
         redact(hide, all);
         for (auto& [option, value] : parsed.resolved) value = hide(value);
         if (folder) write_metrics(folder->files(), all, hide(command_line_of("bench", args)), parsed.resolved);
-        std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
+        std::printf("%s\n%s\n", text_of(all, b.lines).c_str(), bench_json(all.result).c_str());
         if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});
     });
     return 0;

@@ -80,17 +80,15 @@ void add_device(OptionTable& t, TrainOptions& o) {
     t.whole("seed", o.setup.seed, 1, {0, most_steps}, "N", "of initial weights, sample order and augmentation");
 }
 
-void add_reports(OptionTable& t, TrainOptions& o) {
+void add_reports(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.group("reports");
     t.whole("log-interval", o.setup.log_interval, 10, {1, 1'000'000}, "STEPS",
             "steps between progress lines; at most two seconds, or a step");
-    t.choice("log-format", o.log_format, "plain",
-             Choices<LogFormat>{{"plain", LogFormat::plain},
-                                {"pytorch-example", LogFormat::pytorch_example},
-                                {"mnist-linear", LogFormat::mnist_linear},
-                                {"pyramidnet", LogFormat::pyramidnet},
-                                {"imagenet", LogFormat::imagenet}},
-             "KIND", "lines of progress: {}; all but plain are those of PyTorch scripts");
+    if (command.log_format)
+        command.log_format(t);
+    else
+        t.choice("log-format", o.log_format, "plain", log_formats(), "KIND",
+                 "lines of progress: {}; all but plain are those of PyTorch scripts");
     t.text("log-dir", o.log_dir, "", "DIR", "also write each rank's lines to a file there: rank-0000.log, ...");
     t.whole("metrics-every", o.setup.metrics_every, 0, {0, 1'000'000'000}, "STEPS",
             "keep the metrics of every N-th step; 0: of every step, or of as many as make a million rows");
@@ -224,7 +222,7 @@ OptionTable table_of(TrainOptions& o, const OptionsOf& command) {
     t.group("data and model");
     add_files(t, o, command);
     add_device(t, o);
-    add_reports(t, o);
+    add_reports(t, o, command);
     add_batches(t, o, command);
     add_rates(t, o);
     add_rule(t, o);
@@ -254,6 +252,15 @@ void check_present(ParsedOptions& parsed, const OptionsOf& command) {
 }  // namespace
 
 TrainOptions::TrainOptions() = default;
+
+const Choices<LogFormat>& log_formats() {
+    static const Choices<LogFormat> choices = {{"plain", LogFormat::plain},
+                                               {"pytorch-example", LogFormat::pytorch_example},
+                                               {"mnist-linear", LogFormat::mnist_linear},
+                                               {"pyramidnet", LogFormat::pyramidnet},
+                                               {"imagenet", LogFormat::imagenet}};
+    return choices;
+}
 
 ConfigPairs default_options() {
     TrainOptions unused;

@@ -28,7 +28,7 @@ struct TrainOptions {
     std::string device;   ///< of device_choices()
     std::string chip;     ///< of --dry-run: a GPU that need not be here; empty: this machine
     std::string log_dir;  ///< empty: no logs
-    LogFormat log_format;
+    LogFormat log_format = LogFormat::plain;
     bool overwrite = false, dry_run = false, print_config = false, no_eval = false;
     ResumeFrom resume;
     double time_limit, watchdog;          ///< seconds; 0 for none
@@ -82,6 +82,7 @@ struct OptionsOf {
     int64_t keep = 2;                                                    ///< default of --keep
     int64_t batch_size = 32;                                             ///< if no batch is given; 0: one must be
     std::function<void(OptionTable&)> more{};                            ///< adds the command's other options
+    std::function<void(OptionTable&)> log_format{};                      ///< adds another --log-format
     /// refused on the command line; in a recipe they may stand, and do nothing
     std::vector<std::string> without{};
     bool needs_data = true;
@@ -89,6 +90,8 @@ struct OptionsOf {
 };
 /// Parses and checks everything that needs no data. Throws Exit::usage.
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& = {});
+/// --log-format of train
+const Choices<LogFormat>& log_formats();
 /// The options that a command takes, for its help.
 OptionGroups option_groups(const OptionsOf& = {});
 /// The options of `convoy train` as they are if none is given.
