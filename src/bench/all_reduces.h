@@ -49,10 +49,10 @@ struct AllReduceSizes {
     ExpectedAllReduce expected{};  ///< adds columns to the plain table
     AllReduceLines lines = AllReduceLines::plain;
 };
-/// Times all-reduces of f32. Every rank checks every element of every size once, and of each kind:
-/// in place and, for nccl_tests, out of place. Prints the plain table, or nccl-tests' lines of sizes
-/// without those above and below. Collective, with the same times on all ranks. Throws
-/// Exit::out_of_memory, and Exit::comm on all ranks if an element of the plain table is wrong.
+/// Times all-reduces of f32, in place and, for nccl_tests, out of place. Every rank checks every
+/// element of every size once in each case. Prints the plain table, or the lines of sizes of
+/// nccl-tests' table, without those above and below. Collective, with the same times on all ranks.
+/// Throws Exit::out_of_memory. In the plain table, a wrong element throws Exit::comm on all ranks.
 SizeTimes measure_all_reduces(Comm&, Backend&, const AllReduceSizes&);
 
 /// Throws Exit::comm on all ranks if some rank has `trouble`. Every such rank reports its own.

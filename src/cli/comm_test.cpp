@@ -145,15 +145,16 @@ std::string time_text() {
 /// Collective.
 NcclTestsRun nccl_tests_run(Comm& comm, const Backend& backend, const CommTestOptions& o,
                             const std::vector<std::string>& args) {
+    const bool by_nccl = backend.facts().transport.starts_with("NCCL");
     NcclTestsRun run{.smallest = o.sizes.front(),
                      .largest = o.sizes.back(),
                      .iterations = o.iterations,
-                     .graph = !backend.facts().synchronous && comm.size() > 1,
+                     .graph = by_nccl,  // a tape is captured
                      .command_line = {"convoy", "comm-test"},
                      .start_time = time_text()};
     run.command_line.insert(run.command_line.end(), args.begin(), args.end());
     for (const auto& [library, version] : versions_of_run(backend))
-        if (library == "nccl") run.nccl = nccl_version_code(version);
+        if (by_nccl && library == "nccl") run.nccl = nccl_version_code(version);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()),
                                    names = comm.gather_all(backend.facts().device);
     const std::vector<double> numbers =
