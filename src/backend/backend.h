@@ -115,6 +115,9 @@ public:
     const DeviceFacts& facts() const { return facts_; }
     /// Returns the current load. One other thread may call it at any time.
     virtual SystemSample sample() = 0;
+    /// Returns the GPU's settings, links and error counters now, as its driver reports them; empty
+    /// on CPUs.
+    virtual Facts health() const { return {}; }
     /// Opens a range on a profiler's timeline (NVTX) that ends when the result is destroyed.
     /// Returns null without a profiler.
     virtual std::shared_ptr<void> range(const std::string& /*name*/) const { return nullptr; }

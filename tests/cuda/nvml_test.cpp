@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -61,6 +62,22 @@ struct Answers {
     static int link_version(void*, unsigned, unsigned* version) { return *version = 4, 0; }
     static int driver(char* text, unsigned bytes) { return std::snprintf(text, bytes, "580.65.06"), 0; }
     static int pcie(void*, unsigned* value) { return *value = 5, 0; }
+    static int version_of_bios(void*, char* text, unsigned n) { return std::snprintf(text, n, "96.00.74.00.01"), 0; }
+    static int on_and_off(void*, unsigned* now, unsigned* pending) { return *now = 1, *pending = 0, 0; }
+    static int persistence(void*, unsigned* state) { return *state = 1, 0; }
+    static int limit(void*, unsigned* milliwatts) { return *milliwatts = 700000, 0; }
+    static int event_reasons(void*, unsigned long long* bits) { return *bits = 0x1 | 0x4 | 0x40, 0; }
+    static int narrow(void*, unsigned* lanes) { return *lanes = 8, 0; }
+    static int wide(void*, unsigned* lanes) { return *lanes = 16, 0; }
+    static int ecc_errors(void*, int uncorrected, int lifetime, unsigned long long* count) {
+        return *count = uncorrected ? lifetime ? 9 : 2 : 5, 0;
+    }
+    static int rows(void*, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed) {
+        return *corrected = 3, *uncorrected = 1, *pending = 1, *failed = 0, 0;
+    }
+    static int link_errors(void*, unsigned link, int counter, unsigned long long* count) {
+        return *count = link == 2 && counter == 1 ? 7 : counter == 2 ? 1000 : 0, 0;
+    }
 };
 
 void* answer(const std::string& name) {
@@ -100,6 +117,62 @@ TEST(CudaNvml, TheBoardAndItsUsersAreNamed) {
         << "the last is the server of the multi-process service";
 }
 
+/// Simulates a newer driver, which also answers about settings and errors.
+void* more_answers(const std::string& name) {
+    const auto as = [](auto* function) { return reinterpret_cast<void*>(function); };
+    if (name == "nvmlDeviceGetIndex" || name == "nvmlDeviceGetPcieReplayCounter") return as(Answers::pcie);
+    if (name == "nvmlDeviceGetVbiosVersion") return as(Answers::version_of_bios);
+    if (name == "nvmlDeviceGetEccMode" || name == "nvmlDeviceGetMigMode") return as(Answers::on_and_off);
+    if (name == "nvmlDeviceGetPersistenceMode") return as(Answers::persistence);
+    if (name == "nvmlDeviceGetPowerManagementLimit") return as(Answers::limit);
+    if (name == "nvmlDeviceGetMaxClockInfo") return as(Answers::clock);
+    if (name == "nvmlDeviceGetCurrentClocksEventReasons") return as(Answers::event_reasons);
+    if (name == "nvmlDeviceGetCurrPcieLinkWidth") return as(Answers::narrow);
+    if (name == "nvmlDeviceGetMaxPcieLinkWidth") return as(Answers::wide);
+    if (name == "nvmlDeviceGetTotalEccErrors") return as(Answers::ecc_errors);
+    if (name == "nvmlDeviceGetRemappedRows") return as(Answers::rows);
+    if (name == "nvmlDeviceGetNvLinkErrorCounter") return as(Answers::link_errors);
+    return answer(name);
+}
+
+TEST(CudaNvml, SettingsLinksAndErrorsAreNamed) {
+    const Facts wanted = {{"index", "5"},
+                          {"VBIOS", "96.00.74.00.01"},
+                          {"ECC", "on"},
+                          {"ECC after a restart", "off"},
+                          {"MIG", "on"},
+                          {"persistence", "on"},
+                          {"power limit", "700 W"},
+                          {"highest clock", "1980 MHz"},
+                          {"clock", "1980 MHz"},
+                          {"temperature", "61 °C"},
+                          {"throttled by", "power cap and heat (by hardware)"},
+                          {"PCIe width", "8 of 16"},
+                          {"PCIe replays", "5"},
+                          {"NVLinks", "6"},
+                          {"NVLink errors", "7"},
+                          {"uncorrected ECC errors", "2"},
+                          {"corrected ECC errors", "5"},
+                          {"uncorrected ECC errors of its life", "9"},
+                          {"remapped rows", "4"},
+                          {"row remapping pending", "yes"},
+                          {"row remapping failed", "no"}};
+    EXPECT_EQ(Nvml("0000:65:00.0", more_answers).health(), wanted)
+        << "flits with errors, the third counter, are repeated unnoticed";
+}
+
+TEST(CudaNvml, ReasonsOfThrottlingAreThoseOfOlderDriversToo) {
+    const Nvml older("0000:65:00.0", [](const std::string& name) -> void* {
+        if (name == "nvmlDeviceGetCurrentClocksEventReasons") return nullptr;
+        return more_answers(
+            name == "nvmlDeviceGetCurrentClocksThrottleReasons" ? "nvmlDeviceGetCurrentClocksEventReasons" : name);
+    });
+    const Facts facts = older.health();
+    EXPECT_NE(
+        std::find(facts.begin(), facts.end(), Facts::value_type("throttled by", "power cap and heat (by hardware)")),
+        facts.end());
+}
+
 TEST(CudaNvml, WithoutAnswersNothingIsKnown) {
     const Nvml another("0000:ff:00.0", answer), none("0000:65:00.0", [](const char*) { return nullptr; });
     for (const Nvml* nvml : {&another, &none}) {
@@ -109,6 +182,7 @@ TEST(CudaNvml, WithoutAnswersNothingIsKnown) {
         EXPECT_EQ(nvml->links(), "");
         EXPECT_EQ(nvml->serial(), "");
         EXPECT_EQ(nvml->processes(), "");
+        EXPECT_EQ(nvml->health(), Facts{});
     }
     EXPECT_EQ(none.driver(), "");
     EXPECT_EQ(another.driver(), "580.65.06") << "it is asked without a GPU";

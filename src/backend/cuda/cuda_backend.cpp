@@ -251,12 +251,18 @@ void CudaBackend::prepare() {
     }
 }
 
+Facts CudaBackend::health() const {
+    Facts facts = nvml_.health();
+    facts.emplace_back("bus", info_.bus);
+    if (!info_.others.empty()) facts.emplace_back("other processes", info_.others);
+    return facts;
+}
+
 namespace {
 
-/// Warns on rank 0 about GPUs that other processes use. Collective; call it before any rank has
-/// work on its GPU.
-void warn_of_others(Comm& comm, const Nvml& nvml) {
-    const std::vector<std::string> found = comm.gather_all(nvml.processes());
+/// Warns on rank 0 about GPUs that other processes use. Collective.
+void warn_of_others(Comm& comm, const std::string& others) {
+    const std::vector<std::string> found = comm.gather_all(others);
     for (size_t rank = 0; comm.root() && rank < found.size(); ++rank)
         if (!found[rank].empty())
             std::fprintf(stderr, "warning: the GPU of rank %zu is in use by %s: both will be slower\n", rank,
@@ -281,7 +287,10 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
         if (!shared.empty() && !options.share_device) fail(Exit::usage, shared);
     });
     const Nvml nvml(info.bus);  // kept until the backend has its own, because only the first one costs time
-    if (!options.share_device) warn_of_others(comm, nvml);
+    if (!options.share_device) {
+        info.others = nvml.processes();  // no rank has work on its GPU yet
+        warn_of_others(comm, info.others);
+    }
     const std::string placement = bind_rank(comm, info.bus, options.bind);
     // One core is left for the thread that times plans, because the host's delays would be
     // measured.

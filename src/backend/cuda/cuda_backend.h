@@ -29,6 +29,7 @@ public:
     void connect();
 
     SystemSample sample() override { return nvml_.sample(); }
+    Facts health() const override;
     std::shared_ptr<void> range(const std::string& name) const override;
     size_t memory_taken() const override;
     std::optional<size_t> device_memory_free() const override;

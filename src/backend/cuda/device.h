@@ -51,7 +51,8 @@ struct DeviceInfo {
     std::string name, uuid, bus;
     size_t memory = 0;
     int multiprocessors = 0;
-    size_t l2 = 0;  ///< bytes of the L2 cache
+    size_t l2 = 0;         ///< bytes of the L2 cache
+    std::string others{};  ///< processes that used it before this one did; empty if none or not known
 };
 DeviceInfo describe_device(int index);
 /// Throws Exit::usage if a rank cannot compute on its device, or not in this precision.

@@ -2,6 +2,7 @@
 // with the driver, so it is loaded at run time. Without it values are not known, but nothing fails.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
@@ -30,6 +31,9 @@ public:
     /// (0.5 GiB)". Leaves out the server of CUDA's multi-process service. Empty if there are none
     /// or they are not known.
     std::string processes() const;
+    /// Returns the GPU's settings, links and error counters by name, such as ("ECC", "on") and
+    /// ("PCIe width", "8 of 16"). Leaves out what the driver does not report.
+    Facts health() const;
     /// Returns the version of the driver, which all GPUs share: "580.65.06"; empty without a
     /// driver.
     std::string driver() const;
@@ -39,9 +43,17 @@ public:
 
 private:
     bool is_up(unsigned link) const;
+    void add_settings(Facts&) const;
+    void add_links(Facts&) const;
+    void add_memory_errors(Facts&) const;
+    /// Returns the reasons for which the driver lowers the clock now: "power cap and heat"; empty
+    /// if it does not report them, "nothing" if there are none.
+    std::string throttled_by() const;
     /// Returns the name of the program that a process runs, "python3"; empty if not known.
     std::string program_of(unsigned pid) const;
     template <class... Args> bool call(const char* function, Args... args) const;
+    /// Returns the answer of a function that writes one number about the GPU; empty if it fails.
+    template <class Number, class... Args> std::optional<Number> number(const char* function, Args... args) const;
 
     Lookup lookup_;
     void* device_ = nullptr;
