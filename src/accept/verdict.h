@@ -1,5 +1,5 @@
-// What an acceptance test of a cluster found: one result per level, and the hosts and devices that
-// it blames.
+// The findings of an acceptance test of a cluster: one result per level, and the hosts and devices
+// that it blames.
 #pragma once
 #include <string>
 #include <vector>

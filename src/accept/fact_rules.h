@@ -1,0 +1,45 @@
+// Says how each fact of a node or GPU is judged: compared with the others', or by itself.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "accept/verdict.h"
+#include "comm/host.h"
+
+namespace convoy {
+
+/// Which of two different values is the wrong one. `unknown`: that of the minority.
+enum class Worse { unknown, off, down, less };
+
+/// How a fact is compared between nodes, or between GPUs.
+struct FactRule {
+    std::string name;  ///< of the fact; " speed" stands for the facts that end so, "module " for those that begin so
+    Outcome outcome = Outcome::warn;  ///< when one is blamed
+    bool drain = false;
+    bool of_model = false;  ///< compared only between nodes of one CPU model, or GPUs of one model
+    Worse worse = Worse::unknown;
+    bool roughly = false;  ///< numbers within 1 % of the median are equal to it
+};
+/// Returns the rule for a fact; null if it may differ, as a serial number may.
+const FactRule* rule_for(const std::string& fact);
+/// Returns true if `text` is wrong where others have `best`, which is the largest number for
+/// Worse::less.
+bool is_worse(Worse, const std::string& text, const std::string& best);
+
+/// A fault that needs no comparison.
+struct Fault {
+    std::string fact;  ///< that is at fault
+    std::string reason;
+    Outcome outcome = Outcome::warn;
+    bool drain = false;
+};
+/// `ranks`: of the node.
+std::vector<Fault> faults_of_node(const Facts&, int ranks, bool on_gpus);
+std::vector<Fault> faults_of_gpu(const Facts&);
+
+/// Returns the name of a fact as people write it: "cudnn" is "cuDNN".
+std::string label_of(const std::string& fact);
+/// Returns the number at the start of a text, or after one letter, as in "x16"; 0 if there is none.
+double number_of(const std::string& text);
+
+}  // namespace convoy
