@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "base/control_groups.h"
 #include "base/folder.h"
 #include "base/text.h"
+#include "comm/binding.h"
 
 namespace convoy {
 namespace {
@@ -60,6 +61,24 @@ std::vector<BusyProcess> busy_between(const std::vector<ProcessTime>& before, co
     }
     std::ranges::sort(busy, std::greater(), &BusyProcess::processors);
     return busy;
+}
+
+std::string processors_of(const std::string& pid, const std::string& root) {
+    constexpr std::string_view key = "Cpus_allowed_list:";
+    for (const std::string& line : lines_of(root + "/proc/" + pid + "/status"))
+        if (line.starts_with(key)) return trimmed(line.substr(key.size()));
+    return "";
+}
+
+std::vector<BusyProcess> sharing(const std::vector<BusyProcess>& busy, const std::string& processors,
+                                 const std::string& root) {
+    const CpuSet wanted = cpu_set(processors);
+    std::vector<BusyProcess> kept;
+    for (const BusyProcess& process : busy) {
+        const std::string allowed = processors_of(std::to_string(process.pid), root);
+        if (allowed.empty() || hwloc_bitmap_intersects(cpu_set(allowed).get(), wanted.get())) kept.push_back(process);
+    }
+    return kept;
 }
 
 ProcessTime own_process() {

@@ -25,11 +25,18 @@ struct BusyProcess {
 /// the same pid.
 std::vector<BusyProcess> busy_between(const std::vector<ProcessTime>& before, const std::vector<ProcessTime>& after,
                                       double seconds, const std::vector<ProcessTime>& own);
+/// Returns the processors on which a process may run, "0-3,8"; empty if not known. `pid` may be
+/// "self".
+std::string processors_of(const std::string& pid, const std::string& root = "");
+/// Returns the processes that may run on some of these processors, or for which that is not known.
+/// Other jobs often share a node but no processor.
+std::vector<BusyProcess> sharing(const std::vector<BusyProcess>&, const std::string& processors,
+                                 const std::string& root = "");
 /// Returns the entry of this process; `program` is empty if /proc cannot be read.
 ProcessTime own_process();
 
 /// Returns "stress-ng (pid 71) uses 1.9 processors and 3 more use 0.6"; empty if they together use
-/// less than half a processor, or less than a tenth of the node's.
+/// less than half a processor, or less than a tenth of `processors`.
 std::string disturbance_by(const std::vector<BusyProcess>&, int processors);
 
 }  // namespace convoy

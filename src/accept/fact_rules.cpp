@@ -142,7 +142,7 @@ std::vector<Fault> faults_of_node(const Facts& facts, int ranks, bool on_gpus) {
         if (name.ends_with(" slot") && is_narrow(text)) faults.push_back({name, name + " " + text});
     }
     if (const std::string others = value_of(facts, "other processes"); !others.empty())
-        faults.push_back({"other processes", "disturbed: " + others});
+        faults.push_back({"other processes", "disturbed by " + others.substr(0, others.find(" (pid"))});
     return faults;
 }
 

@@ -1,7 +1,5 @@
 #include "accept/inventory.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include "accept/busy_processes.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/binding.h"
 #include "comm/comm.h"
 
 namespace convoy {
@@ -23,24 +22,33 @@ std::string line_of(const std::vector<std::string>& texts) {
     return joined(shown, std::string(1, separator)) + "\n";
 }
 
-/// Returns the processes of all ranks. Collective.
-std::vector<ProcessTime> processes_of_ranks(Comm& comm) {
-    const ProcessTime own = own_process();
+/// The processes of this job, and the processors on which its ranks on this node run, "0-7".
+struct OwnProcesses {
     std::vector<ProcessTime> all;
+    std::string processors;
+};
+
+/// Collective.
+OwnProcesses own_processes(Comm& comm) {
+    const ProcessTime own = own_process();
+    OwnProcesses found;
     for (const std::string& text : comm.gather_all(std::to_string(own.pid) + separator + own.program)) {
         const size_t end = text.find(separator);
-        all.push_back({std::atoi(text.c_str()), text.substr(end + 1), 0});
+        found.all.push_back({std::atoi(text.c_str()), text.substr(end + 1), 0});
     }
-    return all;
+    found.processors = joined(comm.gather_node(processors_of("self")), ",");
+    return found;
 }
 
-/// Watches which other processes compute. Blocks for a third of a second.
-std::string disturbance(const std::string& root, const std::vector<ProcessTime>& own) {
+/// Watches which other processes compute on the same processors. Blocks for a third of a second.
+std::string disturbance(const std::string& root, const OwnProcesses& own) {
     const auto start = Clock::now();
     const std::vector<ProcessTime> before = process_times(root);
     std::this_thread::sleep_for(std::chrono::milliseconds(330));
     const std::vector<ProcessTime> after = process_times(root);
-    return disturbance_by(busy_between(before, after, seconds_since(start), own), int(sysconf(_SC_NPROCESSORS_ONLN)));
+    const std::vector<BusyProcess> busy = busy_between(before, after, seconds_since(start), own.all);
+    const int processors = hwloc_bitmap_weight(cpu_set(own.processors).get());
+    return disturbance_by(sharing(busy, own.processors, root), processors);
 }
 
 bool is_about_gpu(const std::string& fact) { return fact.starts_with("gpu"); }
@@ -90,7 +98,7 @@ std::vector<NodeInventory> nodes_of(const std::vector<RankInventory>& ranks) {
 LevelResult inventory_level(Comm& comm, const Versions& versions, const Facts& environment, const Facts& health,
                             const NodeSource& source) {
     const auto start = Clock::now();
-    const std::vector<ProcessTime> own = processes_of_ranks(comm);
+    const OwnProcesses own = own_processes(comm);
     RankInventory mine{.host = comm.host(), .ranks = comm.local_size()};
     std::copy_if(environment.begin(), environment.end(), std::back_inserter(mine.device),
                  [](const auto& fact) { return is_about_gpu(fact.first); });

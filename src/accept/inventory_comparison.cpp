@@ -162,6 +162,7 @@ void compare_units(const std::vector<Unit>& units, Findings& findings) {
 /// for all units blames none of them.
 void add_faults(const std::vector<Unit>& units, const std::function<std::vector<Fault>(const Unit&)>& faults_of,
                 const std::string& plural, Findings& findings) {
+    const std::string all = units.size() == 2 ? "both" : "all " + std::to_string(units.size());
     std::vector<std::pair<Fault, Units>> found;
     for (const Unit& unit : units)
         for (const Fault& fault : faults_of(unit)) {
@@ -175,8 +176,7 @@ void add_faults(const std::vector<Unit>& units, const std::function<std::vector<
         }
     for (const auto& [fault, having] : found)
         if (fault.outcome == Outcome::warn && having.size() > 1 && having.size() == units.size())
-            findings.push_back(
-                {"", fault.outcome, fault.reason + " on all " + std::to_string(units.size()) + " " + plural});
+            findings.push_back({"", fault.outcome, fault.reason + " on " + all + " " + plural});
         else
             blame(having, fault, findings);
 }

@@ -2,10 +2,12 @@
 #include "accept/busy_processes.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
 
+#include "comm/binding.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -44,6 +46,26 @@ TEST(BusyProcesses, AreThoseThatUsedATenthOfAProcessor) {
     EXPECT_NEAR(busy[0].processors, 0.8, 1e-9);
     EXPECT_EQ(busy[1].program, "new");
     EXPECT_NEAR(busy[1].processors, 0.6, 1e-9);
+}
+
+TEST(BusyProcesses, DisturbOnlyTheProcessorsTheyMayUse) {
+    const TempDir root;
+    write_file(root.path("proc/6/status"), "Name:\tstress\nCpus_allowed:\tff\nCpus_allowed_list:\t0-7\n");
+    write_file(root.path("proc/7/status"), "Name:\tjob\nCpus_allowed_list:\t8-15,24\n");
+    EXPECT_EQ(processors_of("7", root.path()), "8-15,24");
+    const auto sharing_with = [&](const std::string& processors) {
+        std::string pids;
+        for (const BusyProcess& process :
+             sharing({{6, "stress", 1}, {7, "job", 8}, {8, "gone", 1}}, processors, root.path()))
+            pids += std::to_string(process.pid) + " ";
+        return pids;
+    };
+    EXPECT_EQ(sharing_with("0-3"), "6 8 ") << "8 may run anywhere";
+    EXPECT_EQ(sharing_with("7,24-31"), "6 7 8 ");
+    EXPECT_EQ(sharing_with("16-23"), "8 ");
+    cpu_set_t own;
+    ASSERT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+    EXPECT_EQ(hwloc_bitmap_weight(cpu_set(processors_of("self")).get()), CPU_COUNT(&own));
 }
 
 TEST(BusyProcesses, AreNamedIfTheyDisturb) {
