@@ -79,8 +79,8 @@ bool is_narrow(const std::string& width) {
     return of != std::string::npos && number_of(width) < number_of(width.substr(of + 4));
 }
 
-/// Returns how much /dev/shm NCCL or MPI may need, in GiB. NCCL recommends 1 GiB in containers. Open
-/// MPI maps 4 MiB per rank, and more with many ranks.
+/// Returns how much /dev/shm NCCL or MPI may need, in GiB. NCCL recommends 1 GiB in containers.
+/// Open MPI maps 4 MiB per rank, and more with many ranks.
 double shared_memory_needed(int ranks, bool on_gpus) { return on_gpus ? 1 : std::max(0.03125, ranks * 0.0078125); }
 
 void add_shared_memory(const Facts& facts, int ranks, bool on_gpus, std::vector<Fault>& faults) {
@@ -161,7 +161,7 @@ std::vector<Fault> faults_of_gpu(const Facts& facts) {
         add_count(facts, counter, faults);
     if (const std::string next = value_of(facts, "ECC after a restart");
         !next.empty() && next != value_of(facts, "ECC"))
-        faults.push_back({"ECC after a restart", "ECC will be " + next + " after a restart"});
+        faults.push_back({"ECC", "ECC will be " + next + " after a restart"});
     if (const std::string why = value_of(facts, "throttled by"); !why.empty() && why != "nothing")
         faults.push_back({"throttled by", "throttled by " + why});
     if (const std::string others = value_of(facts, "other processes"); !others.empty())

@@ -22,9 +22,9 @@ struct NodeInventory {
 };
 
 /// Judges each fact by rule_for(), faults_of_node() and faults_of_gpu(). Blames a minority, and
-/// those that have a value that is known to be the worse one. A tie, such as two nodes with different
-/// drivers, warns and blames neither. `details` has a line per finding, the worst first, then one
-/// per node and GPU.
+/// those that have a value that is known to be the worse one. A tie, such as two nodes with
+/// different drivers, warns and blames neither. `details` has a line per finding, the worst first,
+/// then one per node and GPU.
 LevelResult compare_inventories(const std::vector<NodeInventory>&);
 
 }  // namespace convoy

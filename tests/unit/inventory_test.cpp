@@ -145,6 +145,19 @@ TEST(Inventory, ACardThatIsDownIsBlamedEvenOnOneOfTwoNodes) {
     EXPECT_EQ(compare_inventories(nodes).outcome, Outcome::pass) << "nobody has it in use";
 }
 
+TEST(Inventory, OfTwoValuesTheWorseIsBlamedIfItFails) {
+    auto nodes = cluster(2, 1);
+    set(nodes[1].devices[0].facts, "ECC", "off");
+    EXPECT_EQ(blamed(compare_inventories(nodes)), Texts{"node02 GPU 0: ECC off, the other has on (drain)"});
+    nodes = cluster(4);
+    for (size_t n = 0; n < 4; ++n) set(nodes[n].facts, "module gdrdrv", n == 1 ? "2.5.1" : "not loaded");
+    EXPECT_TRUE(compare_inventories(nodes).blamed.empty()) << "the one that has it is not wrong";
+    set(nodes[0].facts, "module gdrdrv", "2.5.1");
+    EXPECT_TRUE(compare_inventories(nodes).blamed.empty()) << "a tie that only costs speed";
+    set(nodes[2].facts, "module gdrdrv", "2.5.1");
+    EXPECT_EQ(blamed(compare_inventories(nodes)), Texts{"node04: module gdrdrv not loaded, the other 3 have 2.5.1"});
+}
+
 TEST(Inventory, ACardThatOthersHaveIsMissed) {
     auto nodes = cluster(4);
     for (const size_t n : {0, 1, 3}) set(nodes[n].facts, "mlx5_0 port 1 state", "ACTIVE");

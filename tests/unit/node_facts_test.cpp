@@ -136,14 +136,18 @@ TEST(NodeFacts, ImpossibleValuesAreNotKnown) {
     const MadeUpNode node;
     node.write("sys/class/net/eth0/device/current_link_width", "0");
     node.write("sys/class/net/eth0/device/max_link_width", "255");
+    node.write("sys/class/net/eth1/device/current_link_width", "255");
+    node.write("sys/class/net/eth1/device/max_link_width", "255");
+    node.write("sys/class/net/eth2/device/current_link_width", "16");
+    node.write("sys/class/net/eth2/device/max_link_width", "8");
     node.write("sys/class/net/eth0/speed", "-1");
     node.write("sys/class/net/eth0/statistics/rx_errors", "many");
     node.write("sys/devices/system/edac/mc/mc0/ce_count", "");
     node.write("sys/kernel/mm/transparent_hugepage/enabled", "]always[");
-    for (const char* fact :
-         {"eth0 slot", "eth0 speed", "eth0 errors", "corrected memory errors", "transparent huge pages"})
+    for (const char* fact : {"eth0 slot", "eth1 slot", "eth2 slot", "eth0 speed", "eth0 errors",
+                             "corrected memory errors", "transparent huge pages"})
         EXPECT_EQ(node.fact(fact), "") << fact;
-    EXPECT_EQ(node.fact("network cards"), "eth0");
+    EXPECT_EQ(node.fact("network cards"), "eth0, eth1, eth2");
 }
 
 TEST(NodeFacts, TextsOfFilesCannotSteerATerminal) {

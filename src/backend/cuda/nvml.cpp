@@ -35,7 +35,8 @@ constexpr unsigned longest_vbios = 32;    // bytes, NVML_DEVICE_VBIOS_VERSION_BU
 enum EccError { corrected = 0, uncorrected = 1 };
 enum EccCounter { since_start = 0, lifetime = 1 };  // since the driver was loaded, and over the board's life
 constexpr int link_replays = 0, link_recoveries = 1, link_data_errors = 3;
-/// Bits of nvmlDeviceGetCurrentClocksEventReasons that stand for less speed than the settings allow.
+/// Bits of nvmlDeviceGetCurrentClocksEventReasons that stand for less speed than the settings
+/// allow.
 constexpr std::pair<unsigned long long, const char*> throttle_reasons[] = {{0x04, "power cap"},
                                                                            {0x08, "hardware slowdown"},
                                                                            {0x20, "heat (by software)"},

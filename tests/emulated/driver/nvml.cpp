@@ -1,6 +1,7 @@
-// A simulated libnvidia-ml.so.1, for runs on the emulated device: one GPU with a serial number. If
-// EMULATED_NEIGHBOUR is set, another user's process that runs that program is on the GPU.
-// LD_LIBRARY_PATH selects this library.
+// A simulated libnvidia-ml.so.1, for runs on the emulated device: GPUs with one serial number. If
+// EMULATED_NEIGHBOUR is set, another user's process that runs that program is on each GPU. The GPU
+// whose index is EMULATED_BAD_MEMORY has two uncorrected ECC errors. LD_LIBRARY_PATH selects this
+// library.
 #include <cstdio>
 #include <cstdlib>
 
@@ -12,7 +13,10 @@ struct Process {
     unsigned gpu_instance, compute_instance;
 };
 constexpr int insufficient_size = 7;
-int device = 0;
+constexpr unsigned most_devices = 256;
+unsigned char devices[most_devices];  // a handle is the address of the element of its index
+
+unsigned index_of(const void* handle) { return unsigned(static_cast<const unsigned char*>(handle) - devices); }
 
 }  // namespace
 
@@ -20,7 +24,18 @@ extern "C" {
 
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
-int nvmlDeviceGetHandleByPciBusId_v2(const char*, void** handle) { return *handle = &device, 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** handle) {
+    constexpr int invalid_argument = 2;
+    unsigned index = 0;  // the number of the bus, as in "0000:03:00.0"
+    if (std::sscanf(bus, "%*x:%x", &index) != 1 || index >= most_devices) return invalid_argument;
+    return *handle = &devices[index], 0;
+}
+int nvmlDeviceGetIndex(void* device, unsigned* index) { return *index = index_of(device), 0; }
+int nvmlDeviceGetEccMode(void*, unsigned* now, unsigned* pending) { return *now = *pending = 1, 0; }
+int nvmlDeviceGetTotalEccErrors(void* device, int uncorrected, int, unsigned long long* count) {
+    const char* bad = std::getenv("EMULATED_BAD_MEMORY");
+    return *count = uncorrected && bad && index_of(device) == unsigned(std::atoi(bad)) ? 2 : 0, 0;
+}
 int nvmlDeviceGetSerial(void*, char* text, unsigned bytes) { return std::snprintf(text, bytes, "1322521000042"), 0; }
 int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) { return *celsius = 61, 0; }
 int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
