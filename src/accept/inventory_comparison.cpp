@@ -226,7 +226,8 @@ LevelResult compare_inventories(const std::vector<NodeInventory>& nodes) {
         [&](const Unit& unit) { return faults_of_node(*unit.facts, ranks[unit.host], with_gpus.contains(unit.host)); },
         "nodes", findings);
     add_faults(gpus, [](const Unit& unit) { return faults_of_gpu(*unit.facts); }, "GPUs", findings);
-    std::ranges::stable_sort(findings, std::greater(), &Finding::outcome);
+    std::ranges::stable_sort(findings, std::greater(),
+                             [](const Finding& f) { return std::pair(f.outcome, !f.blamed.empty()); });
 
     LevelResult result{.level = "inventory"};
     result.figure = figure_of(findings, hosts.size(), gpus.size());
