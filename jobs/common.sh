@@ -232,6 +232,13 @@ evaluate_on() {
   run_command evaluate --device "$1" "${@:2}"
   exit "$code"
 }
+
+# accept_on DEVICE [options of convoy accept]
+accept_on() {
+  find_launcher
+  run_command accept --device "$1" "${@:2}"
+  exit "$code"
+}
 run_command() {
   echo "convoy job: $(job_name) $(job_id): $(quoted "${launch[@]}" "${convoy[@]}" "$@")"
   supervise "${launch[@]}" "${convoy[@]}" "$@"

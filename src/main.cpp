@@ -77,6 +77,7 @@ const Command commands[] = {
     without_mpi("import", "make a model file from PyTorch's weights", import_model, options_of_import),
     alone("report", "sum runs up and compare them, or say how they scale", report, options_of_report),
     alone("plot", "draw runs, or how they scale, as a picture", plot, options_of_plot),
+    computing("accept", "say whether a cluster computes right and as fast as it should", accept, options_of_accept),
     computing("bench", "measure training steps on made-up or real images", bench, options_of_bench),
     without_mpi("predict", "say what a step will take on a cluster, before a job is queued", predict,
                 options_of_predict),

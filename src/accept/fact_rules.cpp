@@ -70,13 +70,13 @@ const std::vector<FactRule> rules = {
 /// Adds a fault if a counter is not zero: "3 uncorrected ECC errors".
 void add_count(const Facts& facts, const std::string& name, std::vector<Fault>& faults, Outcome outcome = warn) {
     const std::string count = value_of(facts, name);
-    if (number_of(count) > 0) faults.push_back({name, count + " " + name, outcome, outcome == fail});
+    if (leading_number(count) > 0) faults.push_back({name, count + " " + name, outcome, outcome == fail});
 }
 
 /// Returns true for a width below the widest: "x8 of x16", "8 of 16".
 bool is_narrow(const std::string& width) {
     const size_t of = width.find(" of ");
-    return of != std::string::npos && number_of(width) < number_of(width.substr(of + 4));
+    return of != std::string::npos && leading_number(width) < leading_number(width.substr(of + 4));
 }
 
 /// Returns how much /dev/shm NCCL or MPI may need, in GiB. NCCL recommends 1 GiB in containers.
@@ -86,14 +86,14 @@ double shared_memory_needed(int ranks, bool on_gpus) { return on_gpus ? 1 : std:
 void add_shared_memory(const Facts& facts, int ranks, bool on_gpus, std::vector<Fault>& faults) {
     const std::string name = "free in /dev/shm", free = value_of(facts, name);
     const double needed = shared_memory_needed(ranks, on_gpus);
-    if (!free.empty() && number_of(free) < needed)
+    if (!free.empty() && leading_number(free) < needed)
         faults.push_back(
-            {name, formatted("%.0f MiB free in /dev/shm, %.0f needed", number_of(free) * 1024, needed * 1024)});
+            {name, formatted("%.0f MiB free in /dev/shm, %.0f needed", leading_number(free) * 1024, needed * 1024)});
 }
 
 }  // namespace
 
-double number_of(const std::string& text) {
+double leading_number(const std::string& text) {
     const bool letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0]));
     return std::strtod(text.c_str() + letter, nullptr);
 }
@@ -120,7 +120,7 @@ bool is_worse(Worse worse, const std::string& text, const std::string& best) {
         case Worse::unknown: return false;
         case Worse::off: return text == "off" || text == "not loaded";
         case Worse::down: return text != "up" && text != "ACTIVE";
-        case Worse::less: return number_of(text) < number_of(best);
+        case Worse::less: return leading_number(text) < leading_number(best);
     }
     return false;
 }

@@ -40,6 +40,6 @@ std::vector<Fault> faults_of_gpu(const Facts&);
 /// Returns the name of a fact as people write it: "cudnn" is "cuDNN".
 std::string label_of(const std::string& fact);
 /// Returns the number at the start of a text, or after one letter, as in "x16"; 0 if there is none.
-double number_of(const std::string& text);
+double leading_number(const std::string& text);
 
 }  // namespace convoy

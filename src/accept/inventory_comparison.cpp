@@ -56,9 +56,9 @@ using Values = std::map<std::string, Units>;
 Values rounded(const Values& exact) {
     constexpr double tolerance = 0.01;
     std::vector<double> numbers;
-    for (const auto& [text, units] : exact) numbers.insert(numbers.end(), units.size(), number_of(text));
+    for (const auto& [text, units] : exact) numbers.insert(numbers.end(), units.size(), leading_number(text));
     const double middle = median(numbers);
-    const auto distance = [&](const auto& value) { return std::abs(number_of(value.first) - middle); };
+    const auto distance = [&](const auto& value) { return std::abs(leading_number(value.first) - middle); };
     const std::string nearest = std::ranges::min_element(exact, {}, distance)->first;
     Values values;
     for (const auto& value : exact) {
@@ -102,7 +102,7 @@ Values::const_iterator commonest(const Values& values) {
 /// majority's. Empty if none is to blame. In a tie, only a failure whose worse side is known is
 /// blamed, such as a link that is down.
 Values wrong_values(const FactRule& rule, const Values& values) {
-    const auto number = [](const auto& value) { return number_of(value.first); };
+    const auto number = [](const auto& value) { return leading_number(value.first); };
     const std::string best = std::ranges::max_element(values, {}, number)->first;
     Values wrong;
     for (const auto& value : values)

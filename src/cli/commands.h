@@ -31,6 +31,8 @@ int export_model(const std::vector<std::string>& args);
 int import_model(const std::vector<std::string>& args);
 /// Shows how a batch is split over ranks, and its outputs gathered; collective.
 int demo(Comm& comm, const std::vector<std::string>& args);
+/// Tests a cluster: sums, bits, speed and input of every rank; collective.
+int accept(Comm& comm, const std::vector<std::string>& args);
 /// Measures the speed of training steps; collective.
 int bench(Comm& comm, const std::vector<std::string>& args);
 /// Checks and measures all-reduces; collective.
@@ -51,6 +53,7 @@ bool runs_plans(const std::vector<std::string>& args);
 int run_plans(const std::vector<std::string>& args);
 
 // The options of each, for help. They need no MPI.
+OptionGroups options_of_accept();
 OptionGroups options_of_bench();
 OptionGroups options_of_classify();
 OptionGroups options_of_comm_test();

@@ -17,7 +17,12 @@ namespace convoy {
 namespace {
 
 /// Options of train that mean nothing here.
-const std::vector<std::string> training_options = {"output",
+const std::vector<std::string> training_options = {"init-from",
+                                                   "init-skip",
+                                                   "freeze",
+                                                   "freeze-batchnorm",
+                                                   "lr-factor",
+                                                   "output",
                                                    "overwrite",
                                                    "resume",
                                                    "checkpoint-every",

@@ -19,8 +19,8 @@ public:
     Comm(int* argc, char*** argv);
     ~Comm();
     Comm(const Comm&) = delete;
-    /// Collective. Returns the ranks that gave the same `group`, in their order, as a communicator
-    /// of their own. It shares activity() with this one, which must outlive it.
+    /// Collective. Returns the ranks that gave the same `group`, in their order, as another
+    /// communicator. It shares activity() with this one, which must outlive it.
     std::unique_ptr<Comm> split(int group);
 
     int rank() const;

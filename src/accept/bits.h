@@ -1,0 +1,68 @@
+// Does every device compute the same bits? Each rank trains the same few steps alone. A hash of
+// losses, gradients and weights after each step is compared over all ranks whose devices are of one
+// kind. Then all ranks together train the same steps as logical ranks: the hashes must be those of
+// one rank, which proves network and reductions bit for bit.
+#pragma once
+#include <map>
+
+#include "accept/devices.h"
+#include "accept/verdict.h"
+
+namespace convoy {
+
+/// A short training that gives the same bits on each device of one kind, and on any number of
+/// ranks: each image of a batch is a logical rank.
+struct BitsCase {
+    std::string model;
+    int side = 0;  ///< of the square images, in pixels
+    int64_t batch = 0, steps = 0;
+
+    std::string name() const;  ///< "resnet18 32x32, batch 8, 3 steps"
+};
+
+/// The hashes of one rank's training: of each step, as 16 hexadecimal digits.
+using StepHashes = std::vector<std::string>;
+
+/// The bits that one rank computed alone.
+struct RankBits {
+    std::string host, device;
+    std::string kind;  ///< DeviceFacts::kind: only ranks of one kind are compared
+    StepHashes steps;
+    StepHashes again{};  ///< a second training; empty: there was none
+};
+
+/// The hashes that a kind of device is known to give, by kind and BitsCase::name().
+using Fingerprints = std::map<std::pair<std::string, std::string>, StepHashes>;
+
+/// Finds ranks that differ from the majority of their kind, or from the fingerprint of the kind,
+/// and the first step in which they do. `together`: the hashes that all ranks computed together,
+/// each rank's; empty if there is one rank.
+LevelResult compare_bits(const BitsCase&, const std::vector<RankBits>& alone, const std::vector<StepHashes>& together,
+                         const Fingerprints& known = {});
+
+/// Returns for each rank the index of the rank that it should agree with: the lowest one of the
+/// majority of its kind. Returns -1 where no majority is.
+std::vector<int> majority_of(const std::vector<RankBits>&);
+
+/// An output of an operation on the tape.
+struct OutputHash {
+    std::string name;  ///< "stage1.block0.conv1, backward"
+    std::string hash;
+    bool operator==(const OutputHash&) const = default;
+};
+
+/// Trains a case on the ranks of `comm`, and hashes each step. Collective.
+StepHashes train_bits(Comm& comm, const DeviceChoice&, const BitsCase&);
+/// Trains up to step `step`, counted from 1, runs that step operation by operation, and hashes each
+/// output. Collective.
+std::vector<OutputHash> outputs_of_step(Comm& comm, const DeviceChoice&, const BitsCase&, int64_t step);
+
+/// Runs the level on all ranks of `world`. Collective; the result is complete on every rank.
+LevelResult bits_level(Comm& world, const DeviceChoice&, const std::vector<BitsCase>&, const Fingerprints& known,
+                       Fingerprints* seen = nullptr);
+
+/// Repeats a case on each rank alone for `minutes`, and compares each step with the first time.
+/// Collective; the result is the same on every rank.
+LevelResult endurance_level(Comm& world, const DeviceChoice&, const BitsCase&, double minutes);
+
+}  // namespace convoy

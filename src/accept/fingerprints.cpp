@@ -1,0 +1,81 @@
+#include "accept/fingerprints.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include "base/durable.h"
+#include "base/error.h"
+#include "base/input_file.h"
+
+namespace convoy {
+namespace {
+
+constexpr const char* head = "\"kind of device\",\"training\",\"hash after each step\"";
+
+/// Takes a line of three quoted texts apart; a quote in a text is written twice.
+std::vector<std::string> cells_of(const std::string& line) {
+    std::vector<std::string> cells;
+    size_t at = 0;
+    while (at < line.size() && line[at] == '"') {
+        std::string cell;
+        for (++at; at < line.size(); ++at) {
+            if (line[at] != '"') {
+                cell += line[at];
+            } else if (at + 1 < line.size() && line[at + 1] == '"') {
+                cell += line[at++];
+            } else {
+                break;
+            }
+        }
+        if (at >= line.size()) return {};
+        cells.push_back(cell);
+        ++at;
+        if (at == line.size()) return cells;
+        if (line[at++] != ',') return {};
+    }
+    return {};
+}
+
+std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + "\"";
+}
+
+}  // namespace
+
+Fingerprints read_fingerprints(const std::string& path) {
+    Fingerprints known;
+    constexpr size_t most = size_t(64) << 20;
+    std::istringstream lines(text_of_input(path, most, "give a file that --save-fingerprint wrote"));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++number;
+        if (line.empty() || line == head || line[0] == '#') continue;
+        const std::vector<std::string> cells = cells_of(line);
+        if (cells.size() != 3)
+            fail(Exit::bad_input, path + ":" + std::to_string(number) +
+                                      ": is not \"kind\",\"training\",\"hashes\"; give a file that "
+                                      "--save-fingerprint wrote");
+        known[{cells[0], cells[1]}] = words_of(cells[2]);
+    }
+    return known;
+}
+
+void save_fingerprints(const std::string& path, const Fingerprints& seen) {
+    Fingerprints all;
+    if (std::filesystem::exists(path)) all = read_fingerprints(path);
+    for (const auto& [key, steps] : seen) {
+        const auto known = all.find(key);
+        if (known != all.end() && known->second != steps)
+            fail(Exit::bad_input, path + ": has other bits of " + key.second + " for " + key.first +
+                                      "; one of the two machines is wrong: nothing was changed");
+        all[key] = steps;
+    }
+    std::string text = std::string(head) + "\n";
+    for (const auto& [key, steps] : all)
+        text += quoted(key.first) + "," + quoted(key.second) + "," + quoted(joined(steps, " ")) + "\n";
+    replace_file(path, {text.begin(), text.end()});
+}
+
+}  // namespace convoy

@@ -1,0 +1,14 @@
+// A file of fingerprints: the bits that a kind of device is known to give. Lines
+// "kind","case","hash hash …".
+#pragma once
+#include "accept/bits.h"
+
+namespace convoy {
+
+/// Throws Exit::bad_input for a line that is not of this form.
+Fingerprints read_fingerprints(const std::string& path);
+/// Adds fingerprints to a file, or makes it. Throws Exit::bad_input if the file has other bits for
+/// one of them.
+void save_fingerprints(const std::string& path, const Fingerprints&);
+
+}  // namespace convoy

@@ -1,0 +1,23 @@
+// How fast is the folder that will hold the data? All nodes read its files at the same time, then
+// one node alone.
+#pragma once
+#include "accept/verdict.h"
+#include "comm/comm.h"
+
+namespace convoy {
+
+/// The reading of one node.
+struct NodeReading {
+    std::string host;
+    double bytes = 0, seconds = 0;
+    int64_t files = 0;
+};
+/// Finds nodes that read slower than the others. `alone`: what the first node read alone.
+LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeReading& alone);
+
+/// Reads the files of `folder`, each once per node and up to `most` bytes, without this host's
+/// cache of files. Collective; the result is the same on every rank. Throws Exit::bad_input if
+/// there is no such folder, or no file in it.
+LevelResult input_level(Comm& world, const std::string& folder, int64_t most);
+
+}  // namespace convoy

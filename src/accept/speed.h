@@ -1,0 +1,33 @@
+// Is every device as fast as the others? Each rank is timed alone on its node, then at the same
+// time as all others but without exchanging gradients, then together with them.
+#pragma once
+#include "accept/devices.h"
+#include "accept/verdict.h"
+
+namespace convoy {
+
+/// A training step to time.
+struct SpeedCase {
+    std::string model;
+    int side = 0;       ///< of the square images, in pixels
+    int64_t batch = 0;  ///< images per rank
+    int64_t warmup = 3, steps = 30;
+};
+
+/// Images per second of one rank: medians over the steps.
+struct RankSpeed {
+    std::string host, device, kind;
+    double alone = 0;         ///< while the other ranks of its node wait
+    double beside = 0;        ///< while all ranks compute, each for itself
+    std::string condition{};  ///< of the device while it worked: "1410 MHz, 61 °C"; empty: not known
+};
+
+/// Finds ranks that are slower than their kind. A rank is slow if it is below the median of its
+/// kind by 10 % and by four times the scaled median absolute deviation. `together`: images per
+/// second of all ranks when they exchange gradients; 0: not measured.
+LevelResult compare_speeds(const std::vector<RankSpeed>&, double together);
+
+/// Runs the level. Collective; the result is the same on every rank.
+LevelResult speed_level(Comm& world, const DeviceChoice&, const SpeedCase&);
+
+}  // namespace convoy

@@ -1,0 +1,194 @@
+#include "accept/sums.h"
+
+#include <algorithm>
+
+#include "base/quantile.h"
+#include "bench/all_reduces.h"
+
+namespace convoy {
+namespace {
+
+struct Timed {
+    double seconds = 0;   ///< the slowest rank's median
+    std::string wrong{};  ///< empty: each element was right
+};
+
+/// All-reduces f32 numbers of which every sum is known and exact. Collective over the group.
+Timed time_all_reduce(Comm& group, const DeviceChoice& choice, size_t bytes, int iterations) {
+    const std::unique_ptr<Backend> backend = backend_for(group, choice, false);
+    const size_t count = bytes / sizeof(float);
+    constexpr size_t period = 61;
+    const auto value = [](int rank, size_t i) { return float((size_t(rank) * 7 + i % period) % period); };
+    std::vector<float> mine(count), sums(count);
+    for (size_t i = 0; i < count; ++i) mine[i] = value(group.rank(), i);
+    const Buffer buffer = backend->allocate_reduced(bytes);
+    const Tensor tensor{buffer.get(), {1, 1, 1, int(count)}, DType::f32};
+    Tape tape;
+    backend->allreduce(tensor, 0, tape);
+    backend->wait_allreduce(tape);
+    const std::function<void()> all_reduce = backend->finish(std::move(tape));
+    Timed result;
+    std::vector<double> seconds;
+    for (int i = 0; i < iterations; ++i) {
+        backend->upload(buffer.get(), mine.data(), bytes);
+        group.barrier();
+        const Clock::time_point began = Clock::now();
+        all_reduce();
+        backend->synchronize();
+        seconds.push_back(seconds_since(began));
+        backend->download(sums.data(), buffer.get(), bytes);
+        for (size_t k = 0; k < count && result.wrong.empty(); ++k) {
+            float expected = 0;
+            for (int rank = 0; rank < group.size(); ++rank) expected += value(rank, k % period);
+            if (sums[k] != expected)
+                result.wrong = formatted("element %zu of an all-reduce over %d ranks is %g instead of %g", k,
+                                         group.size(), double(sums[k]), double(expected));
+        }
+    }
+    const std::vector<double> all = group.gather_all(std::vector<double>{median(seconds)});
+    result.seconds = *std::ranges::max_element(all);
+    return result;
+}
+
+double bandwidth(size_t bytes, int ranks, double seconds) {
+    return seconds > 0 ? double(bytes) * bus_factor(ranks) / seconds : 0;
+}
+
+std::string gigabytes(double bytes_per_second) { return formatted("%.3g GB/s", bytes_per_second / 1e9); }
+
+/// Returns the bandwidths of a node's pairs.
+std::vector<double> of_node(const NodeSums& s, size_t node) {
+    std::vector<double> pairs;
+    for (size_t other = 0; other < s.hosts.size(); ++other)
+        if (other != node) pairs.push_back(s.pairs[node][other]);
+    return pairs;
+}
+
+constexpr double slow = 0.7;  // share of the median below which a node or pair is slow
+
+/// Blames nodes, then pairs of nodes that were not blamed. Needs three nodes: of one slow pair
+/// nothing says which node it is.
+void blame_network(const NodeSums& s, LevelResult& r) {
+    const size_t nodes = s.hosts.size();
+    if (nodes < 3) return;
+    std::vector<double> all;
+    for (size_t a = 0; a < nodes; ++a)
+        for (size_t b = a + 1; b < nodes; ++b) all.push_back(s.pairs[a][b]);
+    // The faster half says what a sound pair gives: one bad node of three slows two of three pairs.
+    const double sound = quantile(all, 0.8);
+    std::vector<bool> bad(nodes);
+    for (size_t node = 0; node < nodes; ++node) {
+        const std::vector<double> pairs = of_node(s, node);
+        bad[node] = *std::ranges::max_element(pairs) < slow * sound;
+        if (bad[node])
+            r.blamed.push_back(
+                {s.hosts[node], "",
+                 "slow with every other node: " + gigabytes(median(pairs)) + ", sound pairs " + gigabytes(sound),
+                 true});
+    }
+    for (size_t a = 0; a < nodes; ++a)
+        for (size_t b = a + 1; b < nodes; ++b)
+            if (!bad[a] && !bad[b] && s.pairs[a][b] < slow * sound)
+                r.blamed.push_back(
+                    {s.hosts[a] + " and " + s.hosts[b], "",
+                     "the link between them is slow: " + gigabytes(s.pairs[a][b]) + ", sound pairs " + gigabytes(sound),
+                     false});
+}
+
+}  // namespace
+
+std::vector<std::vector<std::pair<int, int>>> rounds_of(int n) {
+    const int seats = n + n % 2;  // the player of the last seat does not exist if n is odd
+    std::vector<std::vector<std::pair<int, int>>> rounds;
+    for (int round = 0; round + 1 < seats; ++round) {
+        std::vector<std::pair<int, int>> pairs;
+        // Seat 0 stays, the others move on by one each round.
+        const auto at = [&](int seat) { return seat == 0 ? 0 : 1 + (seat - 1 + round) % (seats - 1); };
+        for (int i = 0; i < seats / 2; ++i)
+            if (const int a = at(i), b = at(seats - 1 - i); a < n && b < n)
+                pairs.emplace_back(std::min(a, b), std::max(a, b));
+        rounds.push_back(pairs);
+    }
+    return rounds;
+}
+
+LevelResult judge_sums(const NodeSums& s, size_t bytes) {
+    LevelResult r{.level = "sums"};
+    for (size_t node = 0; node < s.hosts.size(); ++node) {
+        if (s.inside[node] > 0) r.details.push_back(s.hosts[node] + ": " + gigabytes(s.inside[node]) + " inside");
+        for (size_t other = node + 1; other < s.hosts.size(); ++other)
+            r.details.push_back(s.hosts[node] + " and " + s.hosts[other] + ": " + gigabytes(s.pairs[node][other]));
+    }
+    std::vector<double> inside;
+    for (const double b : s.inside)
+        if (b > 0) inside.push_back(b);
+    for (size_t node = 0; node < s.hosts.size() && inside.size() >= 3; ++node)
+        if (s.inside[node] > 0 && s.inside[node] < slow * median(inside))
+            r.blamed.push_back(
+                {s.hosts[node], "",
+                 "slow inside the node: " + gigabytes(s.inside[node]) + ", the others " + gigabytes(median(inside)),
+                 true});
+    blame_network(s, r);
+    r.outcome = r.blamed.empty() ? Outcome::pass : Outcome::fail;
+    for (const std::string& wrong : s.wrong) {
+        if (wrong.empty()) continue;
+        r.outcome = Outcome::fail;
+        r.blamed.push_back({wrong.substr(0, wrong.find(',')), wrong.substr(wrong.find(',') + 2), "wrong sums", true});
+    }
+    if (s.all == 0) {
+        r.outcome = Outcome::skip;
+        r.figure = "one rank reduces nothing";
+        return r;
+    }
+    r.figure = gigabytes(s.all) + formatted(" over all ranks, all-reduces of %.3g MiB", double(bytes) / (1 << 20));
+    r.expected = s.hosts.size() < 3 ? "exact sums" : "exact sums, and pairs of nodes alike";
+    return r;
+}
+
+LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, int iterations) {
+    const Clock::time_point began = Clock::now();
+    // A node is known by its lowest rank.
+    const int leader = std::stoi(world.gather_node(std::to_string(world.rank())).front());
+    const std::vector<std::string> leaders = world.gather_all(std::to_string(leader)),
+                                   hosts = world.gather_all(world.host());
+    NodeSums s;
+    std::vector<int> node_of;  // by rank
+    for (size_t rank = 0; rank < leaders.size(); ++rank) {
+        if (std::stoi(leaders[rank]) == int(rank)) s.hosts.push_back(hosts[rank]);
+        node_of.push_back(std::stoi(leaders[rank]));
+    }
+    std::vector<int> ids;
+    for (size_t rank = 0; rank < node_of.size(); ++rank)
+        if (node_of[rank] == int(rank)) ids.push_back(int(rank));
+    const auto index_of = [&](int id) { return int(std::ranges::find(ids, id) - ids.begin()); };
+    const int node = index_of(leader), nodes = int(ids.size());
+    std::string wrong;
+    /// The bandwidth of this rank's group, and 0 if it is alone.
+    const auto measure = [&](int group) {
+        const std::unique_ptr<Comm> comm = world.split(group);
+        if (comm->size() == 1) return 0.0;
+        const Timed t = time_all_reduce(*comm, choice, bytes, iterations);
+        if (wrong.empty() && !t.wrong.empty())
+            wrong = world.host() + ", rank " + std::to_string(world.rank()) + ": " + t.wrong;
+        return bandwidth(bytes, comm->size(), t.seconds);
+    };
+    s.all = measure(0);
+    const std::vector<double> inside = world.gather_all(std::vector<double>{measure(node)});
+    for (const int id : ids) s.inside.push_back(inside[size_t(id)]);
+    s.pairs.assign(size_t(nodes), std::vector<double>(size_t(nodes), 0.0));
+    for (const auto& round : nodes > 1 ? rounds_of(nodes) : decltype(rounds_of(2)){}) {
+        int partner = node;
+        for (const auto& [a, b] : round)
+            if (a == node || b == node) partner = a == node ? b : a;
+        const double mine = partner == node ? (world.split(nodes + node), 0.0) : measure(std::min(node, partner));
+        const std::vector<double> all = world.gather_all(std::vector<double>{mine});
+        for (const auto& [a, b] : round)
+            s.pairs[size_t(a)][size_t(b)] = s.pairs[size_t(b)][size_t(a)] = all[size_t(ids[size_t(a)])];
+    }
+    s.wrong = world.gather_all(wrong);
+    LevelResult r = judge_sums(s, bytes);
+    r.seconds = seconds_since(began);
+    return r;
+}
+
+}  // namespace convoy

@@ -1,0 +1,29 @@
+// Are all-reduces right, and is each link as fast as the others? All ranks reduce together, then
+// each node alone, then every pair of nodes. A pair that is slow while its nodes are fast with
+// others has a bad link; a node that is slow with most others has a bad network card.
+#pragma once
+#include "accept/devices.h"
+#include "accept/verdict.h"
+
+namespace convoy {
+
+/// The measured all-reduces of nodes. Bandwidths are as busbw of nccl-tests [bytes/s].
+struct NodeSums {
+    std::vector<std::string> hosts;          ///< by node
+    std::vector<double> inside;              ///< by node; 0: one rank
+    std::vector<std::vector<double>> pairs;  ///< [node][node], symmetric; 0 on the diagonal
+    double all = 0;                          ///< over all ranks; 0: one rank
+    std::vector<std::string> wrong{};        ///< by rank: what was wrong with a sum; empty: right
+};
+
+/// Finds slow nodes, slow pairs and wrong sums.
+LevelResult judge_sums(const NodeSums&, size_t bytes);
+
+/// Returns the rounds of a tournament of `n` players: each round pairs all players (one waits if
+/// `n` is odd), and each pair meets once.
+std::vector<std::vector<std::pair<int, int>>> rounds_of(int n);
+
+/// Runs the level with all-reduces of `bytes`. Collective; the result is the same on every rank.
+LevelResult sums_level(Comm& world, const DeviceChoice&, size_t bytes, int iterations);
+
+}  // namespace convoy
