@@ -1,10 +1,23 @@
 // A feed hands batches from the host to steps, one per step, for data sets larger than the device's
 // memory. The host claims a buffer, fills it and hands it over. A step reads it as Gather::staged.
 //
-// Example with `ahead` = 2, so with three host buffers. Batches 0, 1 and 2 are claimed and filled.
-// take() gives batch 0 to step 0, which is launched. claim() for batch 3 then reuses the buffer of
-// batch 0, so it waits until the device no longer reads that buffer. take() gives batch 1 to step
-// 1, and so on.
+// Example: batches of 4 images [8, 8, 3] in u8, and `ahead` = 2, so three host buffers A, B and C.
+// Each has 1,024 bytes: places at 0, labels at 64, samples at 80, images at 256 (feed_slots.h).
+// This is what Supply::next() and the trainer do:
+//
+//   next step  claim() and fill                take()              then launched
+//   0          batch 0 in A, batch 1 in B      batch 0 from A
+//              batch 2 in C                                        step 0
+//   1                                          batch 1 from B
+//              batch 3 in A                                        step 1
+//   2                                          batch 2 from C
+//              batch 4 in B                                        step 2
+//
+// On CPUs a step reads A itself. Step 0 has ended when its launch returns, so claim() of batch 3
+// never waits. A GPU has two more blocks, D0 and D1, in its memory. take() starts the upload of A
+// to D1, later of B to D0 and of C to D1. The third upload waits, on the GPU, until step 0 no
+// longer reads D1. claim() of batch 3 blocks the host only until the upload from A has ended; step
+// 0 may still run.
 #pragma once
 #include <cstddef>
 

@@ -7,11 +7,25 @@
 // gradient in the step before, plus `headroom`. If a gradient does not fit, all ranks learn of it.
 // They repeat the step with the exponents that it reported.
 //
-// Example: 32 logical ranks, so bits = 57. A tensor's largest gradient was 0.7 in the step before:
-// its exponent is 0, so top is 8 and the unit is 2^(8-57) = 2^-49. An addend of 2^-25 is 2^24 units
-// and keeps all 24 bits of a float. Smaller ones are rounded to a unit. A float sum keeps fewer
-// bits. So does a double sum, because carries need some of its 53. The integer sum is rounded once,
-// to a float.
+// Example: --virtual-ranks 4 on 2 ranks, with a global batch of 4 images. Rank 0 computes logical
+// ranks 0 and 1, rank 1 computes 2 and 3, each from one image. So bits = 62 - 2 = 60. A tensor's
+// largest gradient was 0.7 in the step before. Its exponent is 0 (0.7 < 2^0), so top = 0 + 8 and
+// the unit is 2^(8-60) = 2^-52. One gradient in that tensor:
+//
+//   logical rank   gradient   integer
+//   0                   0.5      2^51
+//   1                 2^-25      2^27   rank 0 adds both: 2^51 + 2^27
+//   2                 -0.25     -2^50
+//   3                 2^-25      2^27   rank 1 adds both: -2^50 + 2^27
+//   all-reduce                   2^50 + 2^28, in any order; times 2^-52: 0.25 + 2^-24
+//
+// Floats that are added in this order give 0.25 + 2^-25, because 0.5 + 2^-25 rounds to 0.5. In
+// another order they give 0.25 + 2^-24. A double sum can also depend on the order, because carries
+// need some of its 53 bits. The integer sum is rounded once, to a float.
+//
+// Suppose that logical rank 2 has a gradient of 300 in this step. Its exponent 9 is above top = 8.
+// finalize_exact() sets `redo` on both ranks, and top = 9 + 8 = 17. The trainer then repeats the
+// step with a unit of 2^(17-60) = 2^-43.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Assigns buffers to offsets in one arena: buffers whose lifetimes do not overlap may share memory.
+// train/program.h has an example.
 #pragma once
 #include <cstddef>
 #include <vector>

@@ -1,5 +1,6 @@
 // The logical ranks that this rank computes (--virtual-ranks), and the memory in which their
 // gradients are summed exactly. A training then has the same bits on any number of ranks.
+// ops/exact_sums.h has an example.
 #pragma once
 #include <vector>
 

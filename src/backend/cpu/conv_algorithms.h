@@ -2,6 +2,21 @@
 // (conv_trial.h) within the precision's tolerance. Nothing here measures or needs oneDNN, so tests
 // choose from made-up times. The selection does not depend on the batch size, so that all ranks
 // compute their parts of a batch alike.
+//
+// Example: the forward of a 3x3 convolution of 8x8 images from 64 to 64 channels, in f32, with 2
+// threads and AVX-512. The program has 20 convolutions to measure.
+//
+// 1. The key is "f32 3x3 stride1 pad1 8x8x64 to 64 forward threads2". With 49 input and 54 output
+//    channels it would have 59 for both, like every convolution with 49 to 63.
+// 2. candidates() are, in this order: winograd, direct, product (a GEMM).
+// 3. trial_flops() is 24e9 * 2 threads / 20 = 2.4e9, which is limited to 2e9. An image has
+//    2 * 8*8*64 * 3*3*64 = 4,718,592 FLOPs, so a trial has a batch of 423.
+// 4. Suppose that the times are 1.00 ms, 0.97 ms and 1.40 ms. direct is not faster than winograd
+//    by a thirtieth (0.967 ms), so choose() returns winograd. With 0.96 ms it would return direct.
+// 5. The tuning file gets the line "KEY = direct 970 winograd 1000 product 1400". The next run
+//    reads it instead of measuring, and so selects winograd again.
+//
+// The two gradients have separate keys and times, and may get other algorithms.
 #pragma once
 #include <functional>
 #include <map>
