@@ -16,10 +16,10 @@ struct SetupNotes {
 
 class Console final : public RunObserver {
 public:
-    /// The first two must outlive this. Without lines it only prints the plan.
+    /// The first two must outlive this. Without lines it only prints the setup.
     Console(const Trainer&, Terminal&, std::unique_ptr<ProgressLines> = nullptr);
 
-    /// The plan, in some ten lines.
+    /// Prints what the training will do, in about ten lines.
     void print_setup(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
                      const Graph&, const TrainSetup&, int ranks, const SetupNotes& = {});
     /// No step follows.

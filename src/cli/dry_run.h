@@ -9,7 +9,7 @@ namespace convoy {
 class Comm;
 class Terminal;
 
-/// Collective. Prints the plan and refuses what a training would, with its message and exit code.
+/// Collective. Prints the setup and refuses what a training would, with its message and exit code.
 /// Reads manifests, headers of shards and checkpoints, and leaves nothing on disk.
 int dry_run(Comm&, ParsedOptions&, const TimeLimit&, Terminal&);
 

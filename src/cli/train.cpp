@@ -1,5 +1,5 @@
-// convoy train: options, backend, data, model, plan, run folder, training, model file. Each step
-// ends on all ranks alike.
+// convoy train: options, backend, data, model, programs, run folder, training, model file. Each
+// part ends on all ranks alike.
 #include <cstdio>
 
 #include "base/shell_word.h"
@@ -56,7 +56,7 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Training
             .images = data.info().images};
 }
 
-/// Where the images are, and how sums travel; nothing on CPUs.
+/// Prints where the images are, and the transport of all-reduces; nothing on CPUs.
 void print_transport(Terminal& terminal, const Placed& placed, const Backend& backend) {
     if (!placed.why.empty()) terminal.line("images    " + placed.why);
     if (const std::string transport = backend.facts().transport; !transport.empty())
@@ -192,7 +192,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, d.placed);
     d.close_files();
 
-    // 4. Plan
+    // 4. Programs, and what the training will do
     std::unique_ptr<Trainer> trainer;
     comm.together([&] {
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests,

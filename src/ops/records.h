@@ -42,7 +42,7 @@ struct BatchStats {
 static_assert(sizeof(BatchStats) == 7 * sizeof(float));
 constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
 
-/// One row of the device's metrics ring, written by the last step of a training tape.
+/// One row of the device's metrics ring, written by the last launch of a training tape.
 struct StepRecord {
     int64_t step = 0;                                  ///< optimizer steps done, from 1
     double loss = 0, accuracy = 0, top5_accuracy = 0;  ///< means over the images of all ranks

@@ -49,7 +49,7 @@ std::vector<LaunchTime> profile(Comm& comm, Backend& backend, TrainingPrograms& 
 
 std::vector<Span> timeline(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t steps) {
     const TrainingPrograms::Runnable& program = programs.measured();
-    StateSnapshot snapshot(backend, programs.state());  // holds none
+    StateSnapshot snapshot(backend, programs.state());  // empty: no snapshot is made
     std::vector<std::vector<Span>> traced(static_cast<size_t>(steps));
     comm.barrier();  // a common origin, because hosts have different clocks
     const double origin = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();

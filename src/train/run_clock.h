@@ -1,4 +1,4 @@
-// Decides when a training takes checkpoints, holds its state and stops: by step numbers, by rank
+// Decides when a training takes checkpoints, makes snapshots and stops: by step numbers, by rank
 // 0's clocks, and by the requests of all ranks that come with the records of steps.
 #pragma once
 #include <atomic>

@@ -163,7 +163,7 @@ TEST_F(CudaTuning, TrainingRunsPlansOfTheTable) {
 }
 
 // The search for the first NaN reads what an op wrote. If a norm does the pool before it, the
-// search reads the pool's output after the norm's step.
+// search reads the pool's output after the norm's launch.
 TEST_F(CudaTuning, ProbesOfAFusedPoolComeAfterTheStepThatWritesIt) {
     const std::unique_ptr<Backend> gpu = backend_with(Precision::f16, NormBy::kernels);
     const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::f16);

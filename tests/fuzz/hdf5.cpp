@@ -52,7 +52,7 @@ Handle a_space(FuzzBytes& c) {
     return Handle(H5Screate_simple(int(rank), dims.data(), nullptr));
 }
 
-/// Writes zeros, or the choices' own bytes if there are few. HDF5 allocates memory for every chunk,
+/// Writes zeros, or the input's own bytes if there are few. HDF5 allocates memory for every chunk,
 /// and chunks may be small.
 template <class Write> void fill(hid_t type, hid_t space, FuzzBytes& c, Write write) {
     const hssize_t count = H5Sget_simple_extent_npoints(space);

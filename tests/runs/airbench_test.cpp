@@ -159,7 +159,7 @@ std::vector<bool> gradients_overlap(Backend& backend) {
     return overlap;
 }
 
-// On GPUs one kernel does both. On CPUs two steps do, and the memory is free in between.
+// On GPUs one kernel does both. On CPUs two launches do, and the memory is free in between.
 TEST(Airbench94, ABatchNormsGradientLivesUntilThatOfItsPoolOnGpusOnly) {
     DryRunBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
     EXPECT_EQ(gradients_overlap(gpu), std::vector<bool>(3, true));

@@ -1,5 +1,5 @@
 // convoy bench: the work counted from shapes compared with sums by hand, the classes of a tape's
-// steps, and what a run prints, writes and refuses. The tests do not check its speed.
+// launches, and what a run prints, writes and refuses. The tests do not check its speed.
 #include <dnnl.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -42,7 +42,7 @@ void expect_versions(const nlohmann::json& j) {
 }
 
 /// Checks that every operation has a class, and that the bytes of every class that moves data are
-/// counted. A renamed step would fail here.
+/// counted. A renamed launch would fail here.
 void expect_operations(const nlohmann::json& j) {
     std::set<std::string> classes;
     for (const auto& o : j["operations"]) {

@@ -69,7 +69,7 @@ public:
         for (const Tensor& g : state_.gradients()) all.push_back(g.data ? get(backend_, g) : Floats());
         return all;
     }
-    /// Returns steps of the first program that the second does not have.
+    /// Returns launches of the first program that the second does not have.
     std::vector<std::string> left_out() const {
         std::vector<std::string> names = names_[0];
         for (const std::string& name : names_[1])

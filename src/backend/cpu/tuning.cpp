@@ -1,4 +1,4 @@
-// Chooses how the ops of a program run. Ranks agree on measured times, and the user's tuning file
+// Selects how the ops of a program run. Ranks agree on measured times, and the user's tuning file
 // and checkpoints keep them.
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-// Construction, choice of plans, running tapes, and functions that the ops' files share.
+// Construction, selection of plans, running tapes, and functions that the ops' files share.
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>

@@ -131,7 +131,7 @@ GpuAlgorithms select_algorithms(const ProgramShape&, const AlgorithmOptions&, co
 /// side.
 GpuAlgorithms with_branches(GpuAlgorithms, int multiprocessors);
 /// Selects without times: as options.norm_by says, as if cuDNN had every plan. If times were to
-/// decide, it uses our kernels alone. Dry runs without a GPU plan with this.
+/// decide, it uses our kernels alone. Dry runs without a GPU use this.
 GpuAlgorithms select_unmeasured(const ProgramShape&, AlgorithmOptions);
 
 }  // namespace convoy::cuda
