@@ -33,7 +33,7 @@ download() {
   case $code in
     0) ;;
     6 | 7 | 35) die "cannot reach ${url%"${url##*/}"} (no network?); put the archive at $archive by other means, or train on input/cifar10-sample" 5 ;;
-    18 | 28 | 56) die "the connection broke after $(size_of "$part") of $bytes bytes; run this again to go on from there" 5 ;;
+    18 | 28 | 56) die "the connection broke after $(size_of "$part") of $bytes bytes; run this again to resume from there" 5 ;;
     22) die "$url: the server refuses it (moved?); put the archive at $archive by other means" 5 ;;
     23) die "$part: cannot be written; is the disk full?" 5 ;;
     *) die "$url: curl failed with code $code; run this again, or put the archive at $archive by other means" 5 ;;

@@ -21,7 +21,7 @@ requeue() { # WHY
   case $scheduler in
     slurm) requeue_slurm "$1" ;;
     pbs) requeue_pbs "$1" ;;
-    none) echo "convoy job: $1; the same command with --output $(quoted "$output") goes on" ;;
+    none) echo "convoy job: $1; the same command with --output $(quoted "$output") resumes this run" ;;
   esac
 }
 
@@ -56,17 +56,17 @@ requeue_pbs() { # WHY
   [[ -z ${CELL:-} ]] || by_hand='call scaling.sh again'
   export CONVOY_OUTPUT=$output CONVOY_FIRST_JOB=${CONVOY_FIRST_JOB:-$(job_id)}
   if [[ $asked == TERM ]]; then
-    echo "convoy job: $1; ended by PBS, and only PBS starts it again. To go on by hand: $by_hand"
+    echo "convoy job: $1; ended by PBS, and only PBS starts it again. To resume by hand: $by_hand"
   elif jobs/shield.sh qrerun "$PBS_JOBID" 2>/dev/null; then # qrerun sends TERM to all processes of the job
     echo "convoy job: $1; back into the queue"
   elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
     if id=$(eval "jobs/submit.sh $options-W depend=afterany:$PBS_JOBID $word ${CONVOY_ARGS:-}"); then
-      echo "convoy job: $1; goes on as job $id"
+      echo "convoy job: $1; continues as job $id"
     else
-      echo "convoy job: $1, but it could not be submitted from here. To go on: $by_hand"
+      echo "convoy job: $1, but it could not be submitted from here. To resume: $by_hand"
     fi
   else
-    echo "convoy job: $1. To go on: $by_hand"
+    echo "convoy job: $1. To resume: $by_hand"
   fi
 }
 

@@ -70,7 +70,7 @@ submit_to_slurm() {
     [[ -n $gres ]] || own+=(--gpus-per-node="$asked")
     if grep -q '^#SBATCH --ntasks-per-node=' "$script"; then
       own+=(--ntasks-per-node="$gpus")
-    elif ((${whole:-0} > 1)); then # one task a node has the cores of all its ranks
+    elif ((${whole:-0} > 1)); then # one task per node has the cores of all its ranks
       own+=(--cpus-per-task=$(($(sed -n 's/^#SBATCH --cpus-per-task=//p' "$script") * gpus / whole)))
     fi
     export CONVOY_ASKED_GPUS=$gpus

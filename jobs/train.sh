@@ -17,7 +17,7 @@ fail() {
   exit 2
 }
 [[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]] || fail "GPUS '$gpus' is not a list of device numbers as in 0,1,2,3"
-[[ $batch =~ ^[1-9][0-9]*$ ]] || fail "BATCH '$batch' is not a number of images a GPU"
+[[ $batch =~ ^[1-9][0-9]*$ ]] || fail "BATCH '$batch' is not a number of images per GPU"
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 convoy=("$root/build/convoy")

@@ -77,7 +77,7 @@ class Adhoc(unittest.TestCase):
         job.terminate()
         self.assertEqual(job.wait(60), 85, self.said())
         self.assertFalse(os.path.exists(os.path.dirname(folders[0])), "the folder on the host of the script")
-        self.assertIn("the same command with --output output/cut goes on", self.said())
+        self.assertIn("the same command with --output output/cut resumes this run", self.said())
         cut = self.said()
         resumed = self.run_to_end(training + " --output output/cut")
         self.assertIn("resume    at step", resumed)

@@ -166,7 +166,7 @@ class OpenPbs(unittest.TestCase):
         if "Unauthorized" in said:
             self.skipTest("only operators of this PBS call qrerun")
         self.check_resumed(job.started(2), "4node")
-        self.assertNotIn("goes on as job", job.log())
+        self.assertNotIn("continues as job", job.log())
 
     @needs_pbs_of_ones_own
     def test_an_operators_job_is_requeued_and_not_copied(self):
@@ -175,7 +175,7 @@ class OpenPbs(unittest.TestCase):
         job = self.submit(f"jobs/pbs/2node.pbs {self.long('2node')}").training()
         checkout.user(f"qsig -s USR1 {job.id}")
         self.check_resumed(job.started(2), "2node")
-        self.assertNotIn("goes on as job", job.log())
+        self.assertNotIn("continues as job", job.log())
 
     @needs_pbs_of_ones_own
     def test_elastic_job_goes_on_with_the_nodes_that_qalter_says_bit_for_bit(self):
@@ -207,7 +207,7 @@ class OpenPbs(unittest.TestCase):
         job = self.submit(f"jobs/pbs/1node.pbs {self.long('1node')}").training()
         checkout.user(f"qdel {job.id}")
         job.ended(None)
-        self.assertNotIn("goes on as job", job.log())
+        self.assertNotIn("continues as job", job.log())
         self.assertNotIn(checkout.dir, checkout.user("qstat -f").replace("\n\t", ""), "a copy is in the queue")
 
     # ---- lost hosts ----
@@ -238,7 +238,7 @@ class OpenPbs(unittest.TestCase):
         lost = [host for host in job.hosts() if host != job.hosts()[0]][0]
         self.lose(lost, command)
         copy = self.copy_of(job.ended(None))
-        self.assertIn(f"no answer from {lost}; goes on as", job.log())
+        self.assertIn(f"no answer from {lost}; continues as", job.log())
         self.check_resumed(copy, "2node")
         self.assertNotIn(lost, copy.hosts())
 
@@ -269,7 +269,7 @@ class OpenPbs(unittest.TestCase):
         checkout.site("CONVOY_COMMAND='sh fails.sh' CONVOY_RETRIES=2")
         self.addCleanup(checkout.site, "")
         jobs = [self.submit(f"jobs/pbs/1gpu.pbs {TRAIN}").ended(6)]
-        while len(jobs) < 9 and "goes on as job" in jobs[-1].log():
+        while len(jobs) < 9 and "continues as job" in jobs[-1].log():
             jobs.append(self.copy_of(jobs[-1]).ended(6))
         self.assertEqual(len(jobs), 3)
         said = "exit 6, no host lost now; was put back 2 times and is not again (CONVOY_RETRIES=2)"

@@ -107,7 +107,7 @@ class Job:
 
     def copy(self):
         """Returns the job that continues this one, which has ended."""
-        said = re.search(r"goes on as job (\S+)", self.log())
+        said = re.search(r"continues as job (\S+)", self.log())
         if not said:
             raise AssertionError(f"job {self.id} has no copy:\n{self.log()[-6000:]}")
         return Job(self.checkout, said.group(1))

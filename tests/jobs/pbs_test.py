@@ -135,9 +135,9 @@ class Pbs(unittest.TestCase):
         self.assertTrue(all("NCCL_SOCKET_IFNAME=ib0" in e for e in ranks))
         self.ask_to_stop(job, signal.SIGUSR1.value)
         log = self.ended(job, 85)
-        self.assertNotIn("goes on as", log)
+        self.assertNotIn("continues as", log)
         self.assertIn(
-            f"could not be submitted from here. To go on: CONVOY_OUTPUT={os.path.relpath(self.run_folder, checkout.dir)} jobs/submit.sh",
+            f"could not be submitted from here. To resume: CONVOY_OUTPUT={os.path.relpath(self.run_folder, checkout.dir)} jobs/submit.sh",
             log,
         )
 
@@ -148,7 +148,7 @@ class Pbs(unittest.TestCase):
         self.stand_in("qstat", 'echo "    Resource_List.walltime = 00:00:09"')  # a quarter is kept for the end
         job = self.start("4node", LONG.replace("--epochs 40", "--epochs 4000"))
         log = self.ended(job, 85)
-        self.assertIn("goes on as job 99.server", log)
+        self.assertIn("continues as job 99.server", log)
         self.stand_in("qstat", "exit 1")  # without a qstat there is no limit
 
         job = self.training(self.start("4node", LONG, CONVOY_SUBMIT="-l walltime=2:00:00"))
@@ -185,14 +185,14 @@ class Pbs(unittest.TestCase):
             self.assertIn("--output output/convoy-2node-", self.ended(self.start("2node", TRAIN + " --epochs 1")))
             self.assertEqual(ranks_by_host(self.run_folder + "/metrics.h5"), {n: 8 for n in NAMES[:2]})
             log = self.ended(self.failing("2node", 6, CONVOY_OUTPUT="output/it's mine"), 6)
-            self.assertIn("goes on as job 99", log)
+            self.assertIn("continues as job 99", log)
             submitted, _, output = checkout.read("qsub").splitlines()
             self.assertIn(",CONVOY_OUTPUT,", submitted)
             self.assertEqual(base64.b64decode(output.removeprefix("base64:")), b"output/it's mine\n")
             self.assertIn("in output/it", self.ended(self.failing("2node", 6, CONVOY_OUTPUT=output), 6))
             self.stand_in("qsub", "exit 1")
             log = self.ended(self.failing("2node", 6, CONVOY_OUTPUT="output/it's mine"), 6)
-            pasted = shlex.split(re.search("To go on: (.*)", log).group(1))
+            pasted = shlex.split(re.search("To resume: (.*)", log).group(1))
             self.assertEqual(pasted[:3], ["CONVOY_OUTPUT=output/it's mine", "jobs/submit.sh", "jobs/pbs/2node.pbs"])
         finally:
             checkout.remove()
@@ -219,19 +219,19 @@ class Pbs(unittest.TestCase):
         for tries in range(3):
             log = self.ended(self.failing("2node", 6, CONVOY_FIRST_JOB="7", **run), 6)
             self.assertIn(
-                "exit 6, no host lost now; " + ("goes on as job 99" if tries < 2 else "was put back 2 times"), log
+                "exit 6, no host lost now; " + ("continues as job 99" if tries < 2 else "was put back 2 times"), log
             )
         self.assertIn(
-            "goes on as job 99", self.ended(self.failing("2node", 6, **run), 6), "a new job has all its tries"
+            "continues as job 99", self.ended(self.failing("2node", 6, **run), 6), "a new job has all its tries"
         )
 
     def test_lost_hosts_are_named_and_other_failures_are_final(self):
-        for code, silent, said in ((9, "p2", "exit 9, no answer from p2; goes on as job 99"), (205, "", "exit 205, no host lost now; goes on as job 99"),
+        for code, silent, said in ((9, "p2", "exit 9, no answer from p2; continues as job 99"), (205, "", "exit 205, no host lost now; continues as job 99"),
                                    (9, "", None), (9, "p1 p2", None), (5, "p2", None)):  # fmt: skip
             with self.subTest(code=code, silent=silent):
                 self.stand_in("pbs_tmrsh", self.tmrsh(silent))
                 log = self.ended(self.failing("2node", code), code)
-                self.assertIn(said, log) if said else self.assertNotIn("goes on as", log)
+                self.assertIn(said, log) if said else self.assertNotIn("continues as", log)
 
     def test_deleted_stays_deleted(self):
         job = self.training(self.start("1node", LONG))

@@ -242,7 +242,7 @@ class Words(words.Words):
         launch = """source jobs/common.sh; launch=(env); train_on cpu --data "it's data" --output 'my run'"""
         said = self.bash(launch)[1].splitlines()
         self.assertEqual(shlex.split(said[0])[7:], ["env", "build/convoy", "train", "--data", "it's data", "--output", "my run", "--resume", "auto", "--device", "cpu"])
-        self.assertEqual(said[1], "convoy job: checkpointed; the same command with --output 'my run' goes on")
+        self.assertEqual(said[1], "convoy job: checkpointed; the same command with --output 'my run' resumes this run")
 
     def test_a_copy_of_a_job_is_submitted_by_words_that_can_be_pasted(self):
         name = "convoy-1gpu;touch pwned"
@@ -251,11 +251,11 @@ class Words(words.Words):
             output='my run'; requeue_pbs checkpointed"""
         self.stub("bin/qrerun", "exit 1")
         said = self.bash(again)[1]
-        words = shlex.split(said.split("To go on: ")[1])
+        words = shlex.split(said.split("To resume: ")[1])
         self.assertEqual(words, ["CONVOY_OUTPUT=my run", "jobs/submit.sh", script, "--data", "my data;touch pwned"])
         self.stub(script, "")
         self.stub("jobs/submit.sh", "printf '%s|' \"$@\"")
-        self.assertIn(f"goes on as job -W|depend=afterany:7|{script}|--data|my data;touch pwned|", self.bash(again)[1])
+        self.assertIn(f"continues as job -W|depend=afterany:7|{script}|--data|my data;touch pwned|", self.bash(again)[1])
         self.assertFalse(os.path.exists(f"{self.dir}/pwned"))
 
     def test_a_sweeps_element_goes_on_by_words_that_can_be_pasted(self):
@@ -264,7 +264,7 @@ class Words(words.Words):
         os.rename(f"{self.dir}/data", f"{self.dir}/my data;touch pwned")
         out = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
             sweep_on cpu lr=0.1 --data 'my data;touch pwned'""")[1]
-        self.assertEqual(shlex.split(out.split("To go on: ")[1])[1:], ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--keep", "0", "--lr", "0.1"])
+        self.assertEqual(shlex.split(out.split("To resume: ")[1])[1:], ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--keep", "0", "--lr", "0.1"])
         kept = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
             sweep_on cpu lr=0.1 --data 'my data;touch pwned' --keep=3""")[1]
         self.assertNotIn("--keep 0", kept)
@@ -281,7 +281,7 @@ class Words(words.Words):
         for signal in ("USR1", "TERM"):
             code, out, err = self.bash(command % signal)
             self.assertEqual(code, 85, err)
-            self.assertIn("checkpointed; the same command with --output run goes on", out)
+            self.assertIn("checkpointed; the same command with --output run resumes this run", out)
 
 
 if __name__ == "__main__":
