@@ -1,5 +1,6 @@
-// Batch norm forward: sums of differences from a pivot (row 0), so that a mean far from zero costs
-// no digits; then statistics; then one pass that normalises, adds the residual and activates.
+// Batch norm forward, in three parts. First come the sums of differences from a pivot (row 0), so
+// that a mean far from zero costs no digits. Then come the statistics. The last pass normalises,
+// adds the residual and activates.
 #include <cfloat>
 
 #include "kernels/batchnorm.cuh"

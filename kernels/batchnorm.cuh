@@ -15,8 +15,8 @@ constexpr int64_t pass_blocks = 8 * 132;
 template <int V> struct Coefficients {
     float a[V], b[V];
 
-    /// Computes them from vectors [channels]; no scale means 1. If epsilon >= 0, `invstd` holds
-    /// variances.
+    /// Computes them from vectors [channels]; a null scale counts as 1. If epsilon >= 0, `invstd`
+    /// holds variances.
     __device__ Coefficients(int channel, int channels, const float* scale, const float* bias, const float* mean,
                             const float* invstd, float epsilon) {
         for (int k = 0; k < V; ++k) {

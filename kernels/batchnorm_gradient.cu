@@ -167,11 +167,11 @@ Slope slope_of(const BatchNormArgs& n) {
     return n.residual.data ? Slope::relu_of_y : Slope::relu_of_x;
 }
 
-/// Returns where the summing pass writes g, which the applying pass reads in place of dy and y. No
-/// data: nowhere. It is the residual's gradient, if that is g element by element and nothing was
-/// added to it yet. This rounds nothing, because ReLU's g is dy or 0. For GELU it is dy itself,
-/// which nothing reads later; g is rounded as dy was. This moves one more tensor, but the second
-/// pass then saturates memory.
+/// Returns where the summing pass writes g, for the applying pass to read in place of dy and y. No
+/// data: g is not written. With a residual, g goes to the residual's gradient, unless that has
+/// other channels than x or must be added to. This rounds nothing, because ReLU's g is dy or 0.
+/// With GELU, g replaces dy, which nothing reads later, and is rounded as dy was. The first pass
+/// then writes one more tensor, but the second is limited only by the speed of memory.
 Tensor kept(const BatchNormArgs& n, const BatchNormGradients& g) {
     const Slope slope = slope_of(n);
     if (slope == Slope::gelu_of_x) return g.dy;

@@ -1,5 +1,5 @@
-// Gradients of logical ranks as integers (backend/exact_sums.h). A block has a piece of one tensor,
-// and a thread four elements at a time.
+// Gradients of logical ranks as integers (ops/exact_sums.h). A block has a piece of one tensor, and
+// a thread four elements at a time.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"

@@ -103,13 +103,13 @@ void batch_norm_backward_of_sums(const BatchNormArgs&, const BatchNormGradients&
 /// Computes dx and dresidual after batch_norm_fixed(): the statistics are constants. Two kernels.
 void batch_norm_fixed_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
 
-// The same in halves, for statistics over all ranks. Between the halves the caller must all-reduce
-// `sums` [2 * channels + 1]. Its last element counts rows. A rank may have no rows.
+// Does the same in two calls, for statistics over all ranks. Between the calls the caller must
+// all-reduce `sums` [2 * channels + 1]. Its last element counts rows. A rank may have no rows.
 void batch_norm_sums(const BatchNormArgs&, double* sums, void* workspace, cudaStream_t);
 void batch_norm_normalise(const BatchNormArgs&, const double* sums, cudaStream_t);  ///< statistics from sums, then y
 void batch_norm_gradient_sums(const BatchNormArgs&, const BatchNormGradients&, double* sums, void* workspace,
                               cudaStream_t);  ///< also dscale, dbias, dresidual if it is the masked dy, GELU's dy
-/// Computes the rest, with the operands of batch_norm_gradient_sums().
+/// Computes the rest, with the operands that batch_norm_gradient_sums() had.
 void batch_norm_gradient_apply(const BatchNormArgs&, const BatchNormGradients&, const double* sums, cudaStream_t);
 
 // ---- running.cu ---------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ void look_ahead(float* w, float* slow, const Segment* segments, int segment_coun
                 const Counters* counters, const BatchStats* stats, cudaStream_t);
 
 // ---- muon.cu ------------------------------------------------------------------------------------
-/// A matrix [rows, columns] that Muon updates, at `begin` of the arenas, and its scratch.
+/// A matrix [rows, columns] that Muon updates, at `begin` of the arenas, and scratch memory for it.
 struct MuonMatrix {
     static constexpr int parts = 64;  ///< number of partial sums over a matrix
     int64_t begin, steps;             ///< steps as in Segment

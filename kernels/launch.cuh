@@ -1,5 +1,6 @@
-// Starts kernels, and wraps what is not C++ on a device. Tests compile kernels for the host: there,
-// another header comes first and has the same functions.
+// Starts kernels, and wraps the device features that are not C++: shared memory and the clock.
+// Tests compile kernels for the host; there another header comes first and defines the same
+// functions.
 #pragma once
 #include <cuda_runtime_api.h>
 

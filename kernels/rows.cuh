@@ -32,8 +32,9 @@ inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
     return g;
 }
 
-/// This thread's rows of its block's chunk, every blockDim.y-th; the chunks cover all rows. In 32
-/// bits, because a thread may have one row, and a 64-bit division would take longer than that row.
+/// The rows of this thread: every blockDim.y-th of its block's chunk. The chunks cover all rows.
+/// Indices have 32 bits, because a thread may have one row, and a 64-bit division would take longer
+/// than that row.
 struct ThreadRows {
     uint32_t first, last;
     __device__ explicit ThreadRows(int64_t rows) {

@@ -5,8 +5,8 @@
 namespace convoy::kernels {
 namespace {
 
-/// Computes the shortcut. out_w is y's width; y has y_c stored channels, and x has x_c, at most as
-/// many.
+/// Computes the shortcut. out_w is y's width. y has y_c stored channels; x has x_c, which is at
+/// most y_c.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     shortcut(int stride, int64_t rows, int out_w, int x_c, int y_c, const T* x, T* y) {

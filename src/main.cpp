@@ -1,4 +1,4 @@
-// convoy: trains image classifiers on many ranks. Picks the subcommand, and turns every failure
+// convoy: trains image classifiers on many ranks. Selects the subcommand, and turns every failure
 // into one line and one exit code on all ranks.
 #include <algorithm>
 #include <csignal>
@@ -33,12 +33,12 @@ struct Command {
     const char *name, *does;
     std::function<int(Comm&, const Arguments&)> run;
     OptionGroups (*options)();                         ///< for help
-    int (*without_mpi)(const Arguments&) = nullptr;    ///< what runs instead, on rank 0
-    bool computes = false;                             ///< its threads wait for each other many times a second
-    bool (*needs_no_mpi)(const Arguments&) = nullptr;  ///< whether `without_mpi` runs; null: always
+    int (*without_mpi)(const Arguments&) = nullptr;    ///< runs instead of the command, on rank 0
+    bool computes = false;                             ///< true: its threads wait for each other many times per second
+    bool (*needs_no_mpi)(const Arguments&) = nullptr;  ///< returns true if `without_mpi` runs; null: always
 };
 
-/// A command that runs on one rank and needs no others.
+/// Returns a command that runs on one rank and needs no others.
 Command alone(const char* name, const char* does, int (*command)(const Arguments&), OptionGroups (*options)()) {
     const auto run = [command](Comm& comm, const Arguments& args) {
         int code = 0;
@@ -57,7 +57,7 @@ Command without_mpi(const char* name, const char* does, int (*command)(const Arg
     return c;
 }
 
-/// A command of all ranks that runs steps of a model.
+/// Returns a command that runs steps of a model on all ranks.
 Command computing(const char* name, const char* does, int (*command)(Comm&, const Arguments&),
                   OptionGroups (*options)()) {
     return {name, does, command, options, nullptr, true};
@@ -116,7 +116,7 @@ Arguments spelled_out(Arguments args) {
     return args;
 }
 
-/// Prints the help of a command, or of one kind of it, as of `convert mnist`.
+/// Prints the help of a command, or of a variant such as `convert mnist`.
 void print_help(const std::string& command, const OptionGroups& groups, Arguments args) {
     CommandHelp help{command, *screen_of(command), groups};
     HelpRequest request = *help_request(args);
@@ -132,7 +132,7 @@ void print_help(const std::string& command, const OptionGroups& groups, Argument
     std::fputs(text.c_str(), stdout);
 }
 
-/// Prints what needs neither MPI nor other ranks: help and the version. Returns its exit code;
+/// Prints help or the version, which need neither MPI nor other ranks. Returns the exit code;
 /// nothing if `args` ask for something else.
 std::optional<int> answer(const Arguments& args) {
     const Command* found = args.empty() ? nullptr : find_command(args[0]);
@@ -150,7 +150,7 @@ std::optional<int> answer(const Arguments& args) {
     return code;
 }
 
-/// The command's exit code, if it needs no MPI.
+/// Runs the command if it needs no MPI, and returns its exit code; otherwise returns nothing.
 std::optional<int> run_without_mpi(const Arguments& args) {
     const Command* found = args.empty() ? nullptr : find_command(args[0]);
     if (!found || !found->without_mpi) return std::nullopt;
@@ -178,8 +178,8 @@ int run(Comm& comm, const Arguments& args) {
     }
 }
 
-/// Returns the exit code of a command: Exit::io if its output could not be written. What a training
-/// is for is in its files.
+/// Returns the exit code of a command. It is Exit::io if its output could not be written. A
+/// training's results are in files, so its output does not count.
 int after_printing(int code, const std::string& command) {
     if (code != 0 || command == "train") return code;
     std::cout.flush();
@@ -193,7 +193,7 @@ int after_printing(int code, const std::string& command) {
 int main(int argc, char** argv) {
     open_standard_streams();
     ask_no_display();
-    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, as one to a full disk does
+    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails, like a write to a full disk
     const std::string command = argc > 1 ? argv[1] : "";
     if (const Command* found = find_command(command); found && found->computes) wait_briefly(argv);
     const Arguments args = spelled_out({argv + 1, argv + argc});
@@ -217,7 +217,7 @@ int main(int argc, char** argv) {
     int code = 0;
     try {
         comm.or_abort([&] { code = run(comm, args); });
-    } catch (const Error& error) {  // on all ranks
+    } catch (const Error& error) {  // all ranks throw this error
         if (comm.root()) std::fprintf(stderr, "convoy: %s\n", error.what());
         comm.barrier();
         code = int(error.code);

@@ -39,13 +39,13 @@ struct DeviceFacts {
     /// The transport of all-reduces: "NCCL over P2P/CUMEM, NET/IB/GDRDMA". It is empty if unknown,
     /// with one rank, and on CPUs, where MPI chooses.
     std::string transport{};
-    /// Bytes of a gradient bucket whose all-reduce takes so long that its latency does not matter;
-    /// the same on all ranks.
+    /// Bytes of a gradient bucket. The all-reduce of this size takes so long that its latency does
+    /// not matter. The same on all ranks.
     size_t bucket_bytes = size_t(4) << 20;
-    int channel_multiple = 1;  ///< to which channels are padded in low precision (with_precision)
+    int channel_multiple = 1;  ///< channels are padded to a multiple of this in low precision (with_precision)
     int lanes = 1;             ///< logical ranks that are computed side by side
-    /// A step has ended when its call returns. Then reading the ring after each costs nothing, and
-    /// the host reads tensors in place.
+    /// True if a step has ended when its call returns. The host may then read the ring after each
+    /// step at no cost, and read tensors in place.
     bool synchronous = false;
 };
 
@@ -70,7 +70,8 @@ struct BackendOptions {
     bool invariant = false;
 
     bool bind = true;  ///< bind each rank to its share of the node's cores, unless the launcher did
-    /// seconds for timing alternatives of cuDNN and on CPUs; afterwards the first candidate is used
+    /// seconds for timing cuDNN's plans, or the convolutions on CPUs; afterwards the first
+    /// candidate is used
     double tune_seconds = INFINITY;
     ConvBy conv_by = ConvBy::measured;  ///< the convolution algorithm on CPUs
 
@@ -88,8 +89,8 @@ class TapeRunner {
 public:
     /// Makes a tape runnable. CPU: a loop over its launches. CUDA: captured once, then replayed.
     virtual std::function<void()> finish(Tape) = 0;
-    /// Makes each run append the times of its launches to the vector; null: no longer. Does nothing
-    /// on GPUs, whose launches are asynchronous: use a profiler there.
+    /// Makes each run append the times of its launches to the vector; null: stops that. Does
+    /// nothing on GPUs, whose launches are asynchronous: use a profiler there.
     virtual void trace(std::vector<Span>*) {}
     /// Runs the launches one after another, and returns the seconds that each took on the device.
     virtual std::vector<double> time_launches(const Tape&) = 0;
@@ -126,7 +127,7 @@ public:
     virtual std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) = 0;
 
     Backend& lane(int) override { return *this; }
-    // One sums floats, the other the integers of logical ranks.
+    // The first all-reduces floats, the second the integers of logical ranks.
     using LogicalLanes::allreduce;
     using TapeBuilder::allreduce;
 

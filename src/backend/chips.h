@@ -10,7 +10,7 @@ struct Chip {
     size_t memory;  ///< bytes, as in cudaDeviceProp::totalGlobalMem
     int multiprocessors;
     int capability;  ///< compute capability, 10 * major + minor
-    bool nvlink;     ///< whether NVLink links the boards of a node; else PCI Express
+    bool nvlink;     ///< true: NVLink links the boards of a node; false: PCI Express
 };
 // All but three rows are OpenXLA's target_config/specs, read off such GPUs. P40, 2080 Ti and L40S:
 // what deviceQuery prints on them. H200: what PyTorch prints, in MiB.

@@ -5,9 +5,8 @@
 namespace convoy {
 
 /// Makes NCCL print at NCCL_DEBUG=INFO into an unnamed file. Call it in the first lines of main: it
-/// sets environment variables, so it does nothing once there are threads that may read them. It
-/// also does nothing if the user has set NCCL_DEBUG or NCCL_DEBUG_FILE, because NCCL then prints
-/// where they say.
+/// sets environment variables, so it does nothing once other threads may read them. It also does
+/// nothing if the user has set NCCL_DEBUG or NCCL_DEBUG_FILE, which then decide where NCCL prints.
 void keep_nccl_log();
 /// Returns what NCCL has printed into that file.
 std::string nccl_log();

@@ -79,8 +79,8 @@ public:
     /// one function per op, in the file with the op's name.
     virtual void forward(const Op&, const OpArguments&, Tape&) = 0;
     virtual void backward(const Op&, const OpArguments&, Tape&) = 0;
-    /// Appends what is left to write the param_gradients of all ops appended by backward() so far.
-    /// Call it before a launch that reads them.
+    /// Appends the remaining launches that write the param_gradients of all ops appended by
+    /// backward() so far. Call it before a launch that reads them.
     virtual void finish_gradients(Tape&) {}
 
     virtual void gather(const Gather&, Tape&) = 0;

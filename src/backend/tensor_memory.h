@@ -15,7 +15,7 @@ using Buffer = std::shared_ptr<void>;
 class TensorMemory {
 public:
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
-    /// Like allocate(), but where all-reduces are fastest.
+    /// Like allocate(), but returns memory in which all-reduces are fastest.
     virtual Buffer allocate_reduced(size_t bytes) { return allocate(bytes); }
     /// Allocates memory that steps write and the host reads at the same address. The host reads it
     /// after a TapeRunner::mark(), while later steps run.

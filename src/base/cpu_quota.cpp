@@ -64,7 +64,7 @@ bool is_narrower(const std::optional<CpuShare>& quota, double cores) {
     return quota && quota->processors < cores - rounding;
 }
 
-// Rounded up: with a quota of 1.5 processors, two threads are faster than one; with a quota of 1,
+// Rounds up. With a quota of 1.5 processors, two threads are faster than one; with a quota of 1,
 // one is faster (tests/RESULTS.md).
 int threads_for(double cores, const std::optional<CpuShare>& quota) {
     const int whole = std::max(1, int(cores + rounding));

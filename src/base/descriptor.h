@@ -20,7 +20,7 @@ public:
     }
 
     int fd() const { return fd_; }
-    /// Gives up ownership: the caller must close the descriptor.
+    /// Gives up ownership. The caller must close the descriptor.
     int release() { return std::exchange(fd_, -1); }
     bool valid() const { return fd_ >= 0; }
 

@@ -17,25 +17,26 @@ int open_to_write(const std::string& path, int flags);
 /// Replaces the file of this name by a new one. Does not follow a link or wait for a pipe. Other
 /// hard links to the old file keep it. Throws Exit::io.
 int create_to_write(const std::string& path);
-/// Takes the file for this process until it is closed, also by kill -9; false if another process
-/// has it. True where the file system has no locks; errno is then why, and else 0.
+/// Locks the file for this process until the file is closed; a kill -9 also closes it. Returns
+/// false if another process holds the lock. Returns true if the file system has no locks, and errno
+/// is then the reason, else 0.
 bool lock_file(int fd);
-/// write(2) until all is written; false with errno set if it cannot.
+/// Calls write(2) until all bytes are written. Returns false and sets errno if that fails.
 bool write_all(int fd, const void* data, size_t size);
 /// Makes the parent folder of `path` if it is missing. Ignores failures, because opening the file
 /// will then fail.
 void make_folder_of(const std::string& path);
-/// Says what happens to a file that is there when another is put in its place.
+/// The action if a file is already at the place of a new one.
 enum class IfThere { replace, refuse };
-/// Writes a file that the user named. Until it is complete it has a new name, so no other file is
-/// lost. On failure the file that was there stays, and no temporary file is left. Throws Exit::io,
-/// also with IfThere::refuse if a file is there by then.
+/// Writes a file that the user named. Until it is complete it has an unused name, so it overwrites
+/// no other file. On failure the old file stays, and no temporary file is left. Throws Exit::io,
+/// also with IfThere::refuse if a file is at that place by then.
 void replace_file(const HeldPlace&, const std::vector<unsigned char>& bytes, IfThere = IfThere::replace);
 /// Throws Exit::io if replace_file() could not make a file there, or if a link, a pipe or a device
 /// is there. Leaves no file behind.
 void check_place(const HeldPlace&);
-/// Replaces a file of a run folder. Until it is complete it is NAME.partial, which the next run
-/// removes if this one is killed. Otherwise as replace_file().
+/// Replaces a file of a run folder, as replace_file() does. Until it is complete its name is
+/// NAME.partial. If this run is killed, the next one removes that file.
 void replace_run_file(const HeldPlace&, const std::vector<unsigned char>& bytes);
 /// Syncs the finished file NAME.partial and renames it to NAME. Throws Exit::io, and removes
 /// NAME.partial.

@@ -37,8 +37,8 @@ struct Error : std::runtime_error {
 
 [[noreturn]] inline void fail(Exit code, const std::string& message) { throw Error(code, message); }
 
-/// Throws an Error that every rank throws at the same point of the program, each by itself. The job
-/// prints one message and ends in order.
+/// Throws an Error that every rank throws at the same point of the program. The job prints one
+/// message and ends in order.
 [[noreturn]] inline void fail_everywhere(Exit code, const std::string& message) {
     Error error(code, message);
     error.everywhere = true;

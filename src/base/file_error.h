@@ -13,9 +13,9 @@ struct Inaccessible : Error {
     explicit Inaccessible(const std::string& message) : Error(Exit::bad_input, message) {}
 };
 
-/// Returns "REASON; ADVICE" for the errno `code`. `otherwise` is the advice for a `code` that this
-/// function has no advice for (as ENOENT). If permission is denied, the reason also names the owner
-/// of the folder that this user may not enter, or of `path`.
+/// Returns "REASON; ADVICE" for the errno `code`. `otherwise` is the advice if this function has
+/// none for `code` (as for ENOENT). If permission is denied, the reason also names an owner: of the
+/// folder that this user may not enter, or of `path`.
 std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path = "");
 
 /// Throws Inaccessible: "PATH: cannot be read: REASON; ADVICE", as reason_and_advice() words it.

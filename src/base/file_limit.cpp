@@ -10,7 +10,7 @@ void raise_file_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
     limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);  // on failure the old limit stays; files_to_keep_open() reads it
+    ::setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, the old limit stays; files_to_keep_open() reads it
 }
 
 size_t files_to_keep_open() {

@@ -9,7 +9,7 @@
 namespace convoy {
 
 /// A file that is opened by one path and shown in messages by another. They differ for a file in a
-/// held folder: it is opened below /proc/self/fd, but people know the path of the folder.
+/// held folder. It is opened below /proc/self/fd, but people know the path of the folder.
 struct FilePlace {
     FilePlace(const std::string& path) : opened(path), shown(path) {}
     FilePlace(const char* path) : opened(path), shown(path) {}

@@ -1,5 +1,5 @@
-// Looks into folders without exceptions: names that are too long, links in a loop and folders that
-// are gone are a user's mistakes, not defects of the program.
+// Looks into folders without exceptions. Names that are too long, links in a loop and missing
+// folders are a user's mistakes, not defects of the program.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ std::vector<std::string> names_in(int folder, std::error_code& error);
 /// Returns the names of what is in a folder, in any order. Throws Inaccessible (base/file_error.h),
 /// ending with `advice`, if it cannot be listed to its end.
 std::vector<std::string> files_in(const std::string& folder, const std::string& advice);
-/// True if there is something at `path`; also false if that cannot be known.
+/// True if there is something at `path`. False if there is nothing, or if that cannot be known.
 bool is_there(const std::filesystem::path& path);
 /// Converts the exception of a std::filesystem call to an Error: the path and the reason.
 Error error_at_path(const std::filesystem::filesystem_error& thrown);

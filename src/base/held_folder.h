@@ -20,7 +20,7 @@ std::string without_slashes(std::string path);
 /// are not followed. Messages show the path that the user gave. Copies share the descriptor.
 class HeldFolder {
 public:
-    /// Says if a link as the last component of a path is followed. `follow_own` refuses a link of
+    /// The treatment of a link as the last component of a path. `follow_own` refuses a link of
     /// another user, unless that is root.
     enum class IfLink { refuse, follow_own, follow };
 
@@ -34,7 +34,7 @@ public:
     const std::string& shown() const { return shown_; }
     std::string shown(const std::string& name) const { return shown_ + "/" + name; }
     /// Returns a path of an entry for libraries that take no descriptor: "/proc/self/fd/N/NAME".
-    /// Without /proc, returns shown(NAME), or throws Exit::io if that leads to another folder.
+    /// Without /proc, returns shown(NAME). Throws Exit::io if that path leads to another folder.
     std::string path(const std::string& name) const;
     /// Runs `action`, and replaces path() by shown() in the messages of its errors.
     template <class Action> auto named(Action action) const {

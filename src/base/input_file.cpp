@@ -26,7 +26,7 @@ void check_regular(const struct stat& status, const std::string& path, const std
     if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; " + advice);
 }
 
-/// Waits until there is something to read. False if there is nothing for so long.
+/// Waits until there is something to read. Returns false if nothing comes in that time.
 bool waits_for(int fd, int milliseconds) {
     pollfd event{fd, POLLIN, 0};
     return ::poll(&event, 1, milliseconds) != 0;

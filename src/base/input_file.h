@@ -11,18 +11,18 @@ namespace convoy {
 /// pipes, folders and devices. Throws Inaccessible (base/file_error.h) if stat() fails.
 uint64_t size_of_input(const std::string& path, const std::string& advice);
 
-/// Returns `text` with the line ends of Unix and without the byte order marks that editors on
-/// Windows put before UTF-8. Removes them at the start of any line, because people concatenate such
-/// files. Throws Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
+/// Returns `text` with the line ends of Unix. Removes the byte order marks that editors on Windows
+/// put before UTF-8, at the start of any line, because people concatenate such files. Throws
+/// Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 
-/// Says if pipes and devices are read. Even then, one that delivers nothing is refused.
+/// Says if pipes and devices are read. One that delivers nothing is refused in any case.
 enum class Pipes { refused, read };
 
-/// Returns all of a text file, converted by plain_text(). What is read is what was checked, even if
-/// another file takes its path. Throws Exit::bad_input, with `advice` at the end, also for more
-/// than `most` bytes; Inaccessible if it cannot be opened or read. All text that users write is
-/// read by this function.
+/// Returns all of a text file, converted by plain_text(). The file that is read is the one that was
+/// checked, even if another file takes its path. Throws Exit::bad_input, with `advice` at the end,
+/// also for more than `most` bytes. Throws Inaccessible if it cannot be opened or read. All text
+/// that users write is read by this function.
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice,
                           Pipes pipes = Pipes::refused);
 

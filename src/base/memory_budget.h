@@ -9,7 +9,7 @@
 
 namespace convoy {
 
-/// The owner of a block: each rank of the node has its own block, only this rank has one, or all
+/// The owner of a block. Each rank of the node has such a block; or only this rank has one; or all
 /// ranks of the node share one.
 enum class MemoryOwner : uint8_t { each_rank, this_rank, node };
 

@@ -17,9 +17,9 @@ namespace convoy {
 /// check() reports a replaced folder. Modes and owners are trusted as the file system shows them.
 class OwnFolder {
 public:
-    /// Makes `path` and its missing parents, or takes the folder that is there. Throws Exit::io if
-    /// it cannot be made. Throws Exit::usage, ending with `advice`, for a link, a file, another
-    /// user's folder, or a folder that others may write to.
+    /// Makes `path` and its missing parents, or takes the folder that exists. Throws Exit::io if it
+    /// cannot be made. Throws Exit::usage, ending with `advice`, for a link, a file, another user's
+    /// folder, or a folder that others may write to.
     static OwnFolder make_or_take(const std::string& path, const std::string& advice);
     /// Takes a folder that another process of this user made. Throws as make_or_take() does.
     static OwnFolder existing(const std::string& path, const std::string& advice);

@@ -60,8 +60,8 @@ private:
     const uint8_t* image_ = nullptr;
     int width_ = 0, channels_ = 0;
     Resampling what_{};
-    std::vector<Taps> taps_;      // by column of the output
-    std::vector<float> weights_;  // of all taps, one output column after the other
+    std::vector<Taps> taps_;      // [columns of the output]
+    std::vector<float> weights_;  // weights of all taps, one output column after the other
     std::vector<float> line_;     // [window width, channels], the weighted sum over rows
 };
 

@@ -20,7 +20,7 @@ std::string trimmed(const std::string& text);
 std::string without_comment(const std::string& line);
 /// Returns the words of a text, which white space separates.
 std::vector<std::string> words_of(const std::string& text);
-/// Returns the parts of a text. Parts may be empty, but none follows a separator at the end.
+/// Returns the parts of a text. Parts may be empty. A separator at the end begins no further part.
 std::vector<std::string> split(const std::string& text, char separator);
 /// Returns the texts with `between` between two of them.
 std::string joined(const std::vector<std::string>& texts, const std::string& between);

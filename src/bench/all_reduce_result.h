@@ -24,8 +24,8 @@ struct AllReduceResult {
 /// then, because theirs has that name. `at_least`: as in nccl_tests_footer().
 std::string all_reduce_json(const AllReduceResult&, const NcclTestsRun* run = nullptr, double at_least = NAN);
 
-/// Returns one line about the median of expected / measured time at 8 MiB and more. If that is
-/// below 0.8, the line names the usual causes. `by_nccl`: true for NCCL, false for MPI.
+/// Returns one line about the median of expected / measured time at sizes of 8 MiB and more. If
+/// that is below 0.8, the line names the usual causes. `by_nccl`: true for NCCL, false for MPI.
 std::string verdict_on_all_reduces(const std::vector<SizeTime>&, const ExpectedAllReduce& expected, bool by_nccl);
 
 /// Returns one line about the first size that took less time than a smaller one; empty if there is

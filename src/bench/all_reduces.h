@@ -1,5 +1,5 @@
-// The two tests of `convoy comm-test`, separate from its options. So this repository's tests can
-// run them on a backend with a faulty all-reduce.
+// The two tests of `convoy comm-test`, separate from its options. This repository's tests can
+// therefore run them on a backend with a faulty all-reduce.
 #pragma once
 #include <cmath>
 #include <functional>

@@ -44,7 +44,7 @@ double copied_bytes(Backend& backend) {
 void fill(Backend& backend, const Tensor& t) {
     std::vector<float> drawn(1 << 16);
     for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = uniform01(philox(1, uint32_t(i), 0, 0, 0).word[0]) - 0.5f;
-    std::vector<bf16> low(drawn.size());  // for f16 too: the same bits are finite numbers there
+    std::vector<bf16> low(drawn.size());  // also used for f16, in which the same bits are finite numbers
     for (size_t i = 0; i < drawn.size(); ++i) assign(low[i], drawn[i]);
     const size_t element = size_of(t.dtype), block = drawn.size() * element;
     for (size_t at = 0; at < t.bytes(); at += block)

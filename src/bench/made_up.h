@@ -9,7 +9,7 @@ namespace convoy {
 
 /// The requested images; zeros select the model's defaults.
 struct MadeUpImages {
-    Shape size{0, 0, 0, 0};  ///< of one image; h == 0: the model's default
+    Shape size{0, 0, 0, 0};  ///< size of one image; h == 0: the model's default
     int64_t classes = 0;
 };
 /// Describes a training split for `steps` steps. It has an image for each sample up to 64 MiB; with

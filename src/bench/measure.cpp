@@ -147,7 +147,8 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();
         const bool in_f32 = std::any_of(work.begin(), work.end(), [](const auto& w) { return w.second.f32 > 0; });
-        // agreed on by all ranks, because they measure together, even ranks without samples
+        // all ranks must pass the same value, because they measure together, even ranks without
+        // samples
         r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype, comm.max(in_f32 ? 1 : 0) > 0);
     }
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;

@@ -14,12 +14,12 @@ namespace convoy {
 /// The number of steps in each phase, in order.
 struct BenchSteps {
     int64_t warmup = 0, measured = 0;
-    int64_t traced = 0;    ///< the median one becomes the timeline
+    int64_t traced = 0;    ///< number of steps that are traced; the one with the median time becomes the timeline
     int64_t profiled = 0;  ///< timed operation by operation
     bool frozen = false;   ///< measure steps in which the whitening bias is no longer trained
 };
 
-/// The measurements of this rank; `ranks` and `parts` hold all ranks.
+/// The measurements of this rank. `ranks` and `parts` hold those of all ranks.
 struct Measured {
     BenchResult result;
     std::vector<TrainRow> rows;
@@ -34,8 +34,8 @@ struct Measured {
 /// parameters, except the first if `frozen`.
 void set_length(TrainSetup& setup, const SplitInfo&, const BenchSteps&);
 
-/// Trains and measures. `known`: the parts of the result that the caller knows, such as names and
-/// versions. Calls `on_failure` if this rank fails, before the job aborts. Collective.
+/// Trains and measures. `known` holds the parts of the result that the caller knows, such as names
+/// and versions. If this rank fails, calls `on_failure` before the job aborts. Collective.
 Measured measure_steps(Comm&, Backend&, const Graph&, const DataSet&, const TrainSetup&, const BenchSteps&,
                        BenchResult known, const std::function<void(const Error&)>& on_failure);
 

@@ -10,16 +10,16 @@ namespace {
 
 constexpr int64_t most_batch = 8192;       // linear scaling was shown up to there
 constexpr int64_t steps_of_an_epoch = 16;  // fewer large steps leave batch norm's averages behind
-constexpr double usual_momentum = 0.9;     // that the rate of sgd is for
+constexpr double usual_momentum = 0.9;     // the momentum for which the rate of sgd is given
 
-/// The batch that a rate is scaled with.
+/// Returns the batch that a rate is scaled with.
 int64_t counted_batch(int64_t global_batch, int64_t images) {
     return std::min({global_batch, std::max<int64_t>(images / steps_of_an_epoch, 1), most_batch});
 }
 
 struct Rule {
     double rate;
-    int64_t batch;  ///< that `rate` is for
+    int64_t batch;  ///< the batch for which `rate` is given
     bool root;      ///< scaled with the square root of the batch; else in proportion
 };
 
@@ -32,7 +32,7 @@ Rule rule_of(const TrainOptions& o) {
     return {};
 }
 
-/// Epochs and steps that a run has.
+/// The number of epochs and steps of a run.
 struct Length {
     double epochs, steps;
 };
@@ -45,7 +45,8 @@ Length length_of(const TrainOptions& o, int64_t global_batch, int64_t images) {
     return {epochs, epochs * of_epoch};
 }
 
-/// Steps of sgd from which on a deep model stands the whole rate; 0: any run does.
+/// Returns the number of steps from which on sgd trains a deep model with the whole rate; 0:
+/// always.
 double enough_steps(const TrainOptions& o) {
     if (o.optimizer != OptimizerChoice::sgd) return 0;
     if (o.model.name == "resnet18" || o.model.name == "resnet34" || o.model.name.starts_with("pyramidnet")) return 1000;
@@ -94,7 +95,7 @@ void take_recorded_rates(const std::string& configuration, ParsedOptions& parsed
         o.lr_schedule = choose("lr-schedule", kind, schedule_choices());
         set_config_value(parsed.resolved, "lr-schedule", kind);
     }
-    const std::string number = rate == "auto" ? "1@1000" : rate;  // what auto was when it was recorded
+    const std::string number = rate == "auto" ? "1@1000" : rate;  // the meaning of auto when it was recorded
     o.lr = parse_rate("lr", number);
     set_config_value(parsed.resolved, "lr", number);
     if (!left_open("warmup-epochs") || warmup.empty()) return;

@@ -1,5 +1,4 @@
-// convoy bench: a training as any other, on made-up images unless --data is given, whose steps are
-// measured.
+// convoy bench: measures the steps of a training, on synthetic images unless --data is given.
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -32,7 +31,7 @@ SplitInfo made_up_split(const TrainOptions& o, const BenchOptions& b, int64_t gl
     return made_up_split(o.model.name, b.images, global_batch, b.steps.warmup + b.steps.measured);
 }
 
-/// Collective.
+/// Collective. Builds and measures the training.
 Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
                  const std::function<void(const Error&)>& on_failure) {
     const TrainOptions& o = parsed.options;
@@ -73,7 +72,7 @@ Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
     return measure_steps(comm, *backend, graph, data, setup, b.steps, std::move(known), on_failure);
 }
 
-/// Reads the file before anything is measured, on every rank.
+/// Reads the cluster file on every rank, before anything is measured.
 std::optional<Cluster> cluster_of(const BenchOptions& b) {
     if (b.cluster.empty()) return std::nullopt;
     return read_cluster(b.cluster);
@@ -141,7 +140,8 @@ void write_metrics(const RunFiles& files, const Measured& all, const std::string
     metrics.publish();
 }
 
-/// For `convoy report --scaling`: a cell of the matrix that does not fit.
+/// Writes the file `oom` for `convoy report --scaling`: a cell of the matrix that ran out of
+/// memory.
 void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
                const std::string& message) {
     const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : (o.batch_size + ranks - 1) / ranks;
@@ -159,13 +159,13 @@ void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions&
     replace_run_file(files.place("oom"), std::vector<unsigned char>(text.begin(), text.end()));
 }
 
-/// Removes the file `oom` of an earlier measurement. Throws Exit::usage for a user's file.
+/// Removes the file `oom` of an earlier measurement. Throws Exit::usage if a user made that file.
 void remove_oom(const HeldFolder& run) {
     if (!run.has("oom")) return;
     const std::string path = run.shown("oom"), advice = "move it away, or choose another --output",
                       text = text_of_input(path, 1 << 20, advice);
     const auto j = nlohmann::json::parse(text, nullptr, false);
-    // jobs/matrix.sh makes an empty one
+    // jobs/matrix.sh makes an empty file
     if (!text.empty() && (!j.is_object() || !j.contains("batch_per_rank")))
         fail(Exit::usage, path + ": is not of a measurement; " + advice);
     run.try_to_remove("oom");

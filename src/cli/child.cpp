@@ -16,13 +16,13 @@ namespace {
 
 constexpr int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
-// A signal handler can reach nothing else.
+// Global, because a signal handler has no other access.
 volatile std::sig_atomic_t first = 0, child = 0;
 struct sigaction before[std::size(passed_on)];
 
 void on_signal(int signal, siginfo_t* info, void*) {
     if (first == 0) first = signal;
-    // what comes from the terminal reaches the child by itself
+    // the child gets signals of the terminal directly
     if (info->si_code != SI_KERNEL && child > 0) ::kill(child, signal);
 }
 
@@ -33,7 +33,7 @@ sigset_t passed_on_set() {
     return set;
 }
 
-/// Replaces a forked child by the program; only calls that are safe after fork().
+/// Replaces a forked child by the program. Calls only functions that are safe after fork().
 [[noreturn]] void become(char* const* words, const sigset_t& mask, pid_t parent, int output) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(127);

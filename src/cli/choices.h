@@ -1,5 +1,4 @@
-// Options that take one of a few words: the words, what they mean and what --help says of them
-// stand once.
+// Options that take one of a few words. A table has each word, its meaning and its note for --help.
 #pragma once
 #include <optional>
 #include <string>
@@ -27,7 +26,7 @@ template <class T> std::vector<std::string> names_of(const Choices<T>& choices) 
     for (const Choice<T>& c : choices) names.emplace_back(c.name);
     return names;
 }
-/// "a, b (its note) or c"
+/// Returns "a, b (its note) or c".
 template <class T> std::string help_of(const Choices<T>& choices) {
     std::vector<std::string> words;
     for (const Choice<T>& c : choices) words.push_back(c.name + (*c.note ? " (" + std::string(c.note) + ")" : ""));
@@ -45,7 +44,7 @@ template <class T> const char* name_of(const Choices<T>& choices, const T& value
     return "";
 }
 
-/// --optimizer
+/// The values of --optimizer.
 enum class OptimizerChoice { sgd, adam, muon };
 
 // Choices that several commands, or files of a run, share.
@@ -56,7 +55,7 @@ const Choices<std::string>& device_choices();
 const Choices<Placement>& placement_choices();
 const Choices<NormBy>& norm_choices();
 const Choices<ConvBy>& conv_choices();
-/// --lr-schedule; nothing for auto.
+/// The values of --lr-schedule; nullopt means auto.
 const Choices<std::optional<Schedule::Kind>>& schedule_choices();
 
 }  // namespace convoy

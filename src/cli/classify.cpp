@@ -1,4 +1,4 @@
-// convoy classify: says what a trained model sees in pictures, or in each image of a data set.
+// convoy classify: predicts the classes of pictures, or of the images of a data set.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -77,7 +77,7 @@ ClassifyOptions parse_classify(const std::vector<std::string>& args) {
     return o;
 }
 
-/// Throws Exit::bad_input if pictures cannot be the model's input.
+/// Throws Exit::bad_input if the model's input cannot be made from pictures.
 void check_takes_pictures(const std::string& path, const ModelFile& file) {
     if (file.data != DType::u8)
         fail(Exit::bad_input, path + " was trained on vectors, not on pictures; give --data DIR");
@@ -86,8 +86,8 @@ void check_takes_pictures(const std::string& path, const ModelFile& file) {
                                   " channels; pictures have 3, or 1 if they are grey; give --data DIR");
 }
 
-/// Makes pictures the model's input. Resizes them as an evaluation does. If images are not resized
-/// there, resizes as 'convoy convert imagefolder --size' does. Cuts out the centre.
+/// Converts pictures to the model's input. Resizes them as an evaluation does. If evaluations
+/// resize nothing, resizes as 'convoy convert imagefolder --size' does. Then cuts out the centre.
 class PictureReader {
 public:
     explicit PictureReader(const ModelFile& file)
@@ -114,7 +114,7 @@ public:
     }
 
 private:
-    /// Writes a pixel; for a grey model its luma (ITU-R 601), as Pillow computes it.
+    /// Writes a pixel. For a grey model it is the luma (ITU-R 601), as Pillow computes it.
     void put(const uint8_t* rgb, uint8_t* to) const {
         if (channels_ == 3)
             std::copy_n(rgb, 3, to);

@@ -101,7 +101,7 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
     return o;
 }
 
-/// Collective: how ranks lie on hosts.
+/// Collective. The distribution of ranks over hosts.
 struct Layout {
     int ranks, hosts, ranks_per_host;
 
@@ -265,13 +265,13 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         check_layout(o, layout);
         cluster = cluster_of(o, layout);
-        if (comm.root() && !o.json.empty()) check_place(o.json);  // before minutes are spent on its content
+        if (comm.root() && !o.json.empty()) check_place(o.json);  // before minutes are spent on measuring
     });
     Watchdog watchdog(comm, 300);
     BackendOptions how;
     how.threads = 1;
     how.share_device = o.share;
-    how.capture = comm.size() > 1;  // of one rank there is nothing to capture
+    how.capture = comm.size() > 1;  // with one rank there is nothing to capture
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
     const std::vector<std::string> places = comm.gather_all(comm.host() + ": " + backend->facts().device);
     if (comm.root() && o.lines == AllReduceLines::plain)

@@ -20,7 +20,7 @@ namespace {
 using Options = po::options_description;
 
 std::vector<std::string> names_of(const Options& options) {
-    std::vector<std::string> names = {"help"};  // which is answered before options are parsed
+    std::vector<std::string> names = {"help"};  // help is answered before options are parsed
     for (const auto& option : options.options())
         if (!option->long_name().empty()) names.push_back(option->long_name());
     return names;
@@ -42,9 +42,9 @@ std::string allowed(const Options& options, const std::string& name) {
     return "it takes " + kind + " (" + option->description() + ")";
 }
 
-/// Runs `action`; what Boost throws leaves as an Error whose message starts with `where`. `dashes`
-/// is "--" on the command line and empty in a config file, so that names look as the user wrote
-/// them.
+/// Runs `action`. Converts what Boost throws to an Error whose message starts with `where`.
+/// `dashes` is "--" on the command line and empty in a config file, so that names look as the user
+/// wrote them.
 template <class Action>
 void translate(const Options& options, const std::string& where, const std::string& dashes, const Action& action) {
     const auto usage = [&](const std::string& text) { fail(Exit::usage, where + text); };
@@ -82,12 +82,13 @@ void translate(const Options& options, const std::string& where, const std::stri
     }
 }
 
-/// Boost takes an empty name for the beginning of every option's, and throws.
+/// Returns null for an empty name: Boost would take it for the beginning of every option's, and
+/// throw.
 const po::option_description* known_option(const Options& options, const std::string& name) {
     return name.empty() ? nullptr : options.find_nothrow(name, false);
 }
 
-/// Whether the command line has already given what excludes `key`.
+/// Returns true if the command line has already given an option that excludes `key`.
 bool replaced(const std::string& key, const std::vector<std::set<std::string>>& alternatives,
               const po::variables_map& command_line) {
     const auto given = [&](const std::string& name) {
@@ -98,8 +99,8 @@ bool replaced(const std::string& key, const std::vector<std::set<std::string>>& 
     });
 }
 
-/// Throws for an option that only the command line may have, unless the value is its default, or
-/// switches a flag off.
+/// Throws for an option that only the command line may have. Its default, or `false` for a flag, is
+/// allowed.
 void check_not_only_flag(const Options& options, const std::string& where, const std::string& key,
                          const std::string& value, const std::set<std::string>& only_flags) {
     const auto semantic = options.find(key, false).semantic();
@@ -150,7 +151,8 @@ void store_config(const Options& options, const std::string& path,
     }
 }
 
-/// Boost takes `--images --to DIR` for images = "--to"; an option's name is never a value here.
+/// Refuses an option's name as the value of another one, because Boost takes `--images --to DIR`
+/// for images = "--to".
 void check_values_present(const Options& options, const std::vector<std::string>& args) {
     const auto find = [&](const std::string& arg) {
         return arg.starts_with("--") ? known_option(options, arg.substr(2)) : nullptr;
@@ -162,7 +164,8 @@ void check_values_present(const Options& options, const std::vector<std::string>
     }
 }
 
-/// Keeps the last of the options of one name. Those that take several values add up.
+/// If an option is given several times, keeps the last one. Keeps all of an option that takes
+/// several values.
 void keep_last(const Options& options, std::vector<po::option>& given) {
     std::set<std::string> later;
     const auto replaced_later = [&](const po::option& option) {
@@ -179,7 +182,7 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
     namespace style = po::command_line_style;
     constexpr int strict = style::unix_style & ~style::allow_guessing;
     check_values_present(options, args);
-    // before Boost, which takes -sm for -s m
+    // before Boost runs, because it takes -sm for -s m
     refuse_foreign(args, [&](const std::string& name) { return known_option(options, name) != nullptr; });
     translate(options, "", "--", [&] {
         po::parsed_options parsed = po::command_line_parser(args).options(options).style(strict).run();
@@ -190,7 +193,7 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
                     fail(Exit::usage, "'" + option.value.at(0) + "' is one argument too many; see --help");
                 option.string_key = positional.name_for_position(position);
             }
-            // as --data "$UNSET" gives
+            // an empty value, for example from --data "$UNSET"
             if (std::find(option.value.begin(), option.value.end(), "") != option.value.end())
                 fail(Exit::usage,
                      "--" + option.string_key + ": its value is missing; " + allowed(options, option.string_key));

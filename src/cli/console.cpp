@@ -18,7 +18,7 @@ void Console::on_start(const std::vector<RankRow>& ranks, int64_t done) {
     for (const RankRow& r : ranks)
         lines.push_back(formatted("%s: %s, %d thread%s on %s", r.host.c_str(), r.device.c_str(), int(r.threads),
                                   r.threads == 1 ? "" : "s", r.placement.c_str()));
-    for (size_t r = 0, next = 0; r < lines.size(); r = next) {  // equal lines are said once
+    for (size_t r = 0, next = 0; r < lines.size(); r = next) {  // equal lines are printed once
         for (next = r + 1; next < lines.size() && lines[next] == lines[r];) ++next;
         const bool single = next == r + 1;
         note(single ? formatted("rank %zu", r) : formatted("ranks %zu-%zu", r, next - 1),

@@ -9,7 +9,7 @@
 
 namespace convoy {
 
-/// Texts about choices that Convoy made itself; empty if the options decide.
+/// Texts about choices that Convoy made itself; empty if the options decided.
 struct SetupNotes {
     std::string rate{}, stem{}, weights{}, trained{};
 };
@@ -22,15 +22,16 @@ public:
     /// Prints what the training will do, in about ten lines.
     void print_setup(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
                      const Graph&, const TrainSetup&, int ranks, const SetupNotes& = {});
-    /// No step follows.
+    /// Call when no more steps follow.
     void end_progress() { lines_->on_end(); }
-    /// The run ended by itself, or was stopped, and left everything in `folder`. `again` is the
-    /// command that continues it.
+    /// Reports that the run ended by itself or was stopped, and that its results are in `folder`.
+    /// `again` is the command that continues it.
     void print_end(const std::string& folder, const std::string& stopped_by, const std::string& again);
-    /// A signal is about to end the job in the middle of a step; any thread.
+    /// Reports that a signal is about to end the job in the middle of a step. Any thread may call
+    /// it.
     void print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder,
                            const std::string& again);
-    /// Takes the status line away: an error follows.
+    /// Removes the status line, because an error follows.
     void clear() { terminal_.clear(); }
 
     void note(const std::string& about, const std::string& message) override;
@@ -44,7 +45,7 @@ public:
 
 private:
     void print_options(const ConfigPairs&);
-    /// Warns of options whose effect is hardly the one that was meant.
+    /// Warns of options whose effect is probably not what the user meant.
     void warn_of_effects(const TrainSetup&, int64_t images);
     void print_data(const std::string& folder, const DataSet& train, const DataSet* test);
 

@@ -50,7 +50,7 @@ std::string view_text(const TrainSetup& s, const Graph& graph, const std::vector
     return earlier.empty() || windows ? text : text + "; smaller squares show as much of it, resized";
 }
 
-/// "; warm-up of 1.5 epochs, then cosine"; empty if the rate is constant.
+/// Returns "; warm-up of 1.5 epochs, then cosine"; empty if the rate is constant.
 std::string schedule_text(const Schedule& s) {
     const std::string kind = name_of(schedule_choices(), std::optional(s.kind));
     if (s.warmup_epochs > 0) return formatted("; warm-up of %g epochs, then %s", s.warmup_epochs, kind.c_str());

@@ -1,5 +1,5 @@
 // convoy convert cifar10|cifar100|mnist|synthetic: makes a data set of HDF5 shards, on one rank.
-// The destination appears complete or not at all. imagefolder is in convert_images.cpp.
+// The destination appears complete or not at all. convert_images.cpp has the command imagefolder.
 #include <algorithm>
 #include <chrono>
 #include <climits>
@@ -110,17 +110,19 @@ Source source_of(const std::string& kind, const po::variables_map& values) {
     return choose("kind", values["kind"].as<std::string>(), synthetic_kinds())(synthetic_shape(values));
 }
 
-/// Training images are read twice: for the channels' statistics, and to be written.
+/// Returns the number of images to read. Training images are read twice: for the channels'
+/// statistics, and to be written.
 int64_t images_to_read(const Source& source) {
     int64_t images = source.splits[0].images;
     for (const Split& split : source.splits) images += split.images;
     return images;
 }
 
-/// Images of each class that were read, by split; what is read twice counts twice.
+/// Number of images of each class that were read, by split; images that are read twice count twice.
 using ClassCounts = std::map<std::string, std::vector<int64_t>>;
 
-/// Wraps the source's readers: they report progress to `activity`, and count images in `counts`.
+/// Wraps the source's readers, so that they report progress to `activity` and count images in
+/// `counts`.
 void count_images(Source& source, Activity& activity, ClassCounts& counts) {
     const auto done = std::make_shared<int64_t>(0);
     for (Split& split : source.splits) {
@@ -163,7 +165,7 @@ int convert(const std::vector<std::string>& args) {
     const po::variables_map values = parse(options_of(kind), {args.begin() + 1, args.end()});
     const std::string to = required_value(values, "to");
     const int shards = int(value_in_range(values, "shards", 1, 99'999));
-    const Destination destination(to, values["force"].as<bool>());  // looks at it before minutes of decoding
+    const Destination destination(to, values["force"].as<bool>());  // checks it before minutes of decoding
     const auto start = std::chrono::steady_clock::now();
     Activity activity;
     Terminal terminal(stderr, true);  // stdout is the result's

@@ -1,5 +1,6 @@
-// convoy convert imagefolder: image files become a data set. Rank 0 lists them; every rank makes
-// whole shards, which depend on the list and the options alone; rank 0 puts the data set in place.
+// convoy convert imagefolder: converts image files to a data set. Rank 0 lists them. Each rank
+// makes whole shards, which depend on the list and the options alone. Rank 0 puts the data set in
+// place.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -26,11 +27,11 @@ namespace {
 struct Work {
     ShardAssignment assignment;
     Source source;         ///< classes and provenance
-    std::string finished;  ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
+    std::string finished;  ///< by shard: 'y' if rank 0 found it finished, else 'n'
     ListSummary found;     ///< on rank 0
 };
 
-/// SHA-256 of every image's name, class and size, in the order of the rows.
+/// Returns the SHA-256 of every image's name, class and size, in the order of the rows.
 std::string digest_of_assignment(const ShardAssignment& assignment) {
     Digest digest(Digest::Kind::sha256);
     for (const AssignedShard& shard : assignment.shards) {
@@ -45,8 +46,8 @@ std::string digest_of_assignment(const ShardAssignment& assignment) {
     return digest.hex();
 }
 
-/// SHA-256 of when each image's file was changed. A data set does not depend on it, but a file that
-/// was replaced by one of the same size shows in it.
+/// Returns the SHA-256 of the images' modification times. A data set does not depend on them, but
+/// they show that a file was replaced by one of the same size.
 std::string digest_of_changes(const ShardAssignment& assignment) {
     Digest digest(Digest::Kind::sha256);
     for (const AssignedShard& shard : assignment.shards)
@@ -54,7 +55,7 @@ std::string digest_of_changes(const ShardAssignment& assignment) {
     return digest.hex();
 }
 
-/// All that a shard's bytes depend on.
+/// Returns a text of everything that a shard's bytes depend on.
 std::string identity_of(const Work& work, const ImageOptions& o) {
     std::vector<std::string> sources;
     for (const FilePlace& source : work.assignment.sources) sources.push_back(source.shown);
@@ -70,16 +71,16 @@ std::string identity_of(const Work& work, const ImageOptions& o) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// "in" of "data/in/".
+/// Returns "in" for "data/in/".
 std::string name_of(const std::string& path) {
     const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
     return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }
 
-/// A shard with fewer rows could consist of unreadable images only.
+/// Minimum of rows per shard. All images of a shard with fewer rows could be unreadable.
 constexpr double few_rows = 16;
 
-/// Returns the lists of which a shard could have so few rows.
+/// Returns the lists whose shards could have fewer rows than that.
 std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, const ShardOptions& o) {
     const bool drawn = test.images.empty();
     const double rows = double(train.images.size()), in_shard = rows / double(std::max<int64_t>(1, o.train_shards));
@@ -89,7 +90,7 @@ std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, c
     return lists;
 }
 
-/// Removes unreadable images before rows are drawn, where a shard could have few rows.
+/// Removes unreadable images before rows are drawn, from lists whose shards could have few rows.
 void remove_unreadable(const ImageOptions& o, ImageList& train, ImageList& test, ImageTally& tally,
                        Activity& activity) {
     if (o.rules.strict) return;
@@ -110,7 +111,7 @@ void remove_unreadable(const ImageOptions& o, ImageList& train, ImageList& test,
     }
 }
 
-/// On rank 0.
+/// Rank 0 only. Lists the images and assigns them to shards.
 Work list_work(const ImageOptions& o, const OwnFolder& folder, Activity& activity) {
     const Doing doing(activity, "listing the images");
     Work work;
@@ -134,13 +135,13 @@ Work list_work(const ImageOptions& o, const OwnFolder& folder, Activity& activit
     return work;
 }
 
-/// Names of files may be of any bytes: what is no UTF-8 in them is replaced.
+/// Returns the texts as JSON. File names may have any bytes; those that are not UTF-8 are replaced.
 std::string text_of(const std::vector<std::string>& texts) {
     return nlohmann::json(texts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 std::vector<std::string> texts_of(const std::string& text) { return nlohmann::json::parse(text); }
 
-/// Collective.
+/// Collective. Sends rank 0's list to all ranks.
 void share_work(Comm& comm, const ConversionFolder& folder, Work& work) {
     const std::string assignment = comm.broadcast(comm.root() ? text_of(work.assignment) : "");
     work.assignment = assignment_of(assignment, comm.rank(), comm.size());
@@ -152,18 +153,19 @@ void share_work(Comm& comm, const ConversionFolder& folder, Work& work) {
     work.finished = comm.broadcast(work.finished);
 }
 
-/// The shards of one rank.
+/// The shards that one rank makes.
 class Mine {
 public:
     Mine(Comm& comm, const ImageOptions& o, const Work& work, const ConversionFolder& folder)
         : comm_(comm), options_(o), work_(work), folder_(folder) {}
 
-    /// Makes those that are not there yet.
+    /// Makes the shards that are not finished yet.
     void convert() {
         int64_t images = 0, done = 0;
         std::vector<const AssignedShard*> missing;
         for (const AssignedShard* shard : own()) {
-            // others may still see files of a network that rank 0 has removed
+            // asks rank 0's list, because other hosts may still see files of a network that rank 0
+            // has removed
             const bool there = work_.finished[shard - work_.assignment.shards.data()] == 'y';
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
@@ -189,7 +191,7 @@ public:
         }
         converted_ = images;
     }
-    /// Adds what is known only now.
+    /// Adds mean and deviation, which are known only after all shards are made.
     std::vector<ManifestEntry> seal(const PixelStatistics& statistics) {
         const Phase phase(comm_.activity(), "checksums", "shard", 0, int64_t(records_.size()));
         const Doing doing(comm_.activity(), "completing shards");
@@ -201,7 +203,7 @@ public:
         return entries;
     }
     const std::vector<ShardRecord>& records() const { return records_; }
-    int64_t converted() const { return converted_; }  ///< images, in this run
+    int64_t converted() const { return converted_; }  ///< number of images converted in this run
 
 private:
     std::vector<const AssignedShard*> own() const {
@@ -223,7 +225,7 @@ private:
     int64_t converted_ = 0;
 };
 
-/// Every rank's records, in the order of their names.
+/// Returns the records of all ranks, in the order of their names.
 std::vector<ShardRecord> gather(Comm& comm, const std::vector<ShardRecord>& mine) {
     std::vector<std::string> texts;
     for (const ShardRecord& record : mine) texts.push_back(convoy::text_of(record));
@@ -241,16 +243,18 @@ std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& 
     std::vector<ManifestEntry> all;
     for (const std::string& rank : comm.gather_all(rows.dump()))
         for (const auto& row : nlohmann::json::parse(rank)) all.push_back({row[0], row[1], row[2], row[3], row[4]});
-    // the training split's first, as in every manifest
+    // the training split comes first, as in every manifest
     std::sort(all.begin(), all.end(),
               [](const auto& a, const auto& b) { return std::tie(b.split, a.file) < std::tie(a.split, b.file); });
     return all;
 }
 
-/// Runs `work` of one rank's own: its failure ends the others at once, who may be at it for hours.
+/// Runs `work`, in which ranks do not wait for one another. An error of one rank ends the job at
+/// once, because the others may still work for hours.
 void each_alone(Comm& comm, const std::function<void()>& work) { comm.size() == 1 ? comm.together(work) : work(); }
 
-/// Rank 0 lists the images, and says which part of the work is left. Returns the folder's mark.
+/// Lists the images on rank 0, and prints which part of the work is left. Returns the folder's
+/// mark.
 std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
     std::string mark = folder.take();
     work = list_work(o, folder.folder(), comm.activity());
@@ -278,7 +282,7 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     const Heartbeat heartbeat(comm.activity(), terminal);
     std::unique_ptr<ConversionFolder> folder;
     Work work;
-    std::optional<Destination> to;  // of rank 0
+    std::optional<Destination> to;  // set on rank 0 only
     std::string mark;
     comm.together([&] {
         folder = std::make_unique<ConversionFolder>(destination_of(o.to));

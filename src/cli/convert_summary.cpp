@@ -17,7 +17,7 @@ std::string made_of(const ImageRules& rules) {
     return rules.layout == ImageLayout::raw ? "pixels, " + rules.resize.text() : rules.resize.text();
 }
 
-/// "12 x, 3 y" of the counts that are not zero.
+/// Formats counts as "12 x, 3 y", leaving out those that are zero.
 template <size_t n> std::string listed(const std::array<int64_t, n>& counts, const std::array<const char*, n>& names) {
     std::string all;
     for (size_t i = 0; i < n; ++i)
@@ -25,7 +25,8 @@ template <size_t n> std::string listed(const std::array<int64_t, n>& counts, con
     return all;
 }
 
-/// Prints the images per source. Of more than 20 sources: the first ten, the fewest and the most.
+/// Prints the images per source. If there are more than 20 sources: the first ten, and those with
+/// the fewest and the most images.
 void print_given(Terminal& out, const std::vector<GivenImages>& given) {
     const size_t shown = given.size() > most_sources ? most_sources / 2 : given.size();
     for (size_t i = 0; i < shown; ++i) out.line("  from " + given[i].path + ": " + counted(given[i].images, "image"));
@@ -54,22 +55,22 @@ void print_notes(Terminal& out, const ImageTally& all) {
     if (const std::string noted = listed(all.noted, names); !noted.empty()) out.line("  among them: " + noted);
 }
 
-/// " (a, b, …)"
+/// Returns " (a, b, …)".
 std::string named(const SkippedCount& of) {
     std::string names;
     for (const std::string& name : of.examples) names += (names.empty() ? " (" : ", ") + name;
     return names + (of.count > int64_t(of.examples.size()) ? ", …)" : ")");
 }
 
-/// ": 8 HEIC, 4 AVIF; convert them to JPEG or PNG first"
+/// Returns ": 8 HEIC, 4 AVIF; convert them to JPEG or PNG first".
 std::string advice_on(const std::map<std::string, int64_t>& formats) {
-    std::string all;  // empty for pictures in archives, whose bytes are not looked at
+    std::string all;  // empty for pictures in archives, because their bytes are not read
     for (const auto& [format, count] : formats) all += (all.empty() ? ": " : ", ") + counted(count, format, "");
     return all + "; convert them to JPEG or PNG first";
 }
 
 void print_skipped(Terminal& out, const ListSummary& found) {
-    // [Skipped]: of one, and of several
+    // [Skipped]: the texts for one file, and for several
     constexpr std::array<std::pair<const char*, const char*>, skipped_kinds> texts = {{
         {"file that is not named as an image", "files that are not named as images"},
         {"picture of a format that is not read", "pictures of formats that are not read"},
@@ -96,7 +97,7 @@ void print_skipped(Terminal& out, const ListSummary& found) {
     }
 }
 
-/// Classes that have the names of splits are likely splits.
+/// Returns a hint if classes have the names of splits, because they probably are splits.
 std::string split_hint(const std::vector<std::string>& class_names) {
     std::string names;
     for (const std::string& name : class_names)

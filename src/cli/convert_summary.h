@@ -17,22 +17,22 @@ struct ListSummary {
     std::map<std::string, int64_t> formats{};  ///< ImageList::formats
     SkippedCount in_both;                      ///< images of both splits
     SkippedCount outside;                      ///< ImageList::outside
-    bool own_test = false;                     ///< the test images are the source's own, not drawn
+    bool own_test = false;                     ///< true: the source has test images; false: they were drawn
     ImageTally unreadable{};                   ///< images that were left out before rows were drawn
 };
-/// "1 image", "2,000 images"
+/// Returns "1 image" or "2,000 images".
 std::string counted(int64_t count, const std::string& what, const char* several = "s");
 
 ListSummary summary_of(const ImageList& train, const ImageList& test);
 /// For --strict: throws Exit::bad_input if a link has no target that can be read.
 void check_nothing_is_lost(const ListSummary&);
 
-/// `converted`: images of this run, in `seconds`.
+/// `converted`: number of images that this run converted, in `seconds`.
 void print_summary(Terminal&, const ImageOptions&, const ListSummary&, const std::vector<std::string>& class_names,
                    const std::vector<ShardRecord>&, double seconds, int64_t converted);
 
-/// Returns "images by class, train + test: cat 57 + 3, …"; of more than ten classes those with the
-/// fewest and the most.
+/// Returns "images by class, train + test: cat 57 + 3, …". If there are more than ten classes,
+/// lists only those with the fewest and the most images.
 std::string images_by_class(const std::vector<std::string>& class_names, const std::vector<int64_t>& train,
                             const std::vector<int64_t>& test);
 

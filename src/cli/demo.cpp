@@ -1,5 +1,6 @@
-// convoy demo: what PyTorch's data-parallel demo shows. Every rank forwards its share of a batch
-// and says how large it was; rank 0 has all outputs. Nothing is trained or written.
+// convoy demo: does what PyTorch's data-parallel demo does. Each rank runs the forward pass on its
+// share of a batch and prints the share's size; rank 0 has all outputs. Nothing is trained or
+// written.
 #include <algorithm>
 #include <cstdio>
 
@@ -92,7 +93,7 @@ const std::vector<std::string> training_options = {"init-from",
 
 OptionsOf command() { return {.command = "demo", .model = "linear", .batch_size = 10, .without = training_options}; }
 
-/// "[5, 10]"; of images "[5, 32, 32, 3]".
+/// Returns "[5, 10]", or for images "[5, 32, 32, 3]".
 std::string size_text(int64_t samples, const Shape& s) {
     const std::string pixels = s.h * s.w > 1 ? formatted("%d, %d, ", s.h, s.w) : "";
     return formatted("[%lld, %s%d]", (long long)samples, pixels.c_str(), s.c);
@@ -104,7 +105,7 @@ std::string rank_line(int rank, const ForwardPass::Result& r) {
                      size_text(r.output.n, r.output).c_str());
 }
 
-/// Collective.
+/// Collective. Runs one batch and prints the sizes.
 void show_batch(Comm& comm, ForwardPass& pass, int64_t batch) {
     const ForwardPass::Result r = pass.run(batch);
     const std::vector<std::string> lines = comm.gather_all(rank_line(comm.rank(), r));

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Lines of a name and a text. Texts may come from files, so they are made safe to print.
+/// Lines with a name and a text. Texts may come from files, so they are made safe to print.
 class Lines {
 public:
     void add(const char* name, const std::string& text) { text_ += formatted("%-12s ", name) + printable(text) + "\n"; }

@@ -18,7 +18,8 @@ namespace {
 
 double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
-/// The backend of a dry run. A GPU that is here is asked what it has free; then it is left alone.
+/// Returns the backend of a dry run. If there is a GPU, asks it for its free memory, and uses it no
+/// further.
 std::unique_ptr<Backend> backend_of_dry_run(Comm& comm, const TrainOptions& o) {
     const cuda::AlgorithmOptions algorithms{.precision = o.backend.precision,
                                             .norm_by = o.backend.norm_by,
@@ -73,7 +74,7 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     }
 }
 
-/// Checks a stream: throws as StreamBlocks and check_batch().
+/// Checks a stream, and throws what StreamBlocks and check_batch() throw.
 void check_stream(const SplitReader& reader, const Placed& placed, const TrainSetup& setup) {
     const SplitInfo& info = reader.info();
     const RowShapes shapes(info, info.ragged ? reader.places() : std::vector<ImagePlace>());
@@ -89,7 +90,7 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
     const std::unique_ptr<Backend> backend = backend_of_dry_run(comm, o);
     const Description d = describe_training(comm, *backend, parsed, limit.deadline);
     const SplitInfo train_info = d.train->info(), test_info = first_images(*d.test, o.eval_images);
-    if (o.chip.empty()) check_room(comm, d.placed);  // else this host need not be the one that trains
+    if (o.chip.empty()) check_room(comm, d.placed);  // with a chip, another host may be the one that trains
     if (d.placed.placement == Placement::stream) comm.together([&] { check_stream(*d.train, d.placed, d.setup); });
 
     Requests nobody;
@@ -111,7 +112,7 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
     comm.together([&] {
         if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;
-        if (o.output.empty())  // the training makes a new one
+        if (o.output.empty())  // without --output, a training makes a new folder
             check_folder(place.folder, "--output");
         else
             check_run_folder(place.folder, place.goes_on, place.overwrite);

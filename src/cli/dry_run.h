@@ -1,5 +1,5 @@
-// convoy train --dry-run: takes the steps of a training up to the first image, on a backend that
-// counts memory and takes none.
+// convoy train --dry-run: does what a training does before its first image, on a backend that
+// counts memory but allocates none.
 #pragma once
 #include "cli/time_limit.h"
 #include "cli/train_options.h"

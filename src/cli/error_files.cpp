@@ -18,7 +18,7 @@ std::vector<unsigned char> bytes_of(const std::string& text) { return {text.begi
 
 std::string picture_name(size_t mistake) { return formatted("mistake-%02zu.png", mistake + 1); }
 
-/// Returns an image of a split; grey ones with three equal channels.
+/// Returns an image of a split. A grey image gets three equal channels.
 RgbImage read_image(const SplitReader& reader, const ImagePlace& place, int64_t index) {
     const int channels = reader.info().channels;
     std::vector<uint8_t> values(size_t(place.height) * size_t(place.width) * size_t(channels));

@@ -21,7 +21,7 @@ namespace po = boost::program_options;
 namespace {
 
 struct EvaluateOptions {
-    std::string given;  ///< as the user wrote it: `path`, or a folder that has it
+    std::string given;  ///< the path as the user wrote it: `path`, or the folder that contains it
     std::string path, data, split, device, report;
     int64_t batch = 0, threads = 0;
     bool json = false, overwrite = false;

@@ -1,5 +1,5 @@
-// convoy export: writes a trained model for other programs: as safetensors with PyTorch's names and
-// layout, or as ONNX.
+// convoy export: writes a trained model for other programs, as safetensors with PyTorch's names and
+// layout or as ONNX.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -27,7 +27,7 @@ namespace {
 
 struct ExportOptions {
     std::string given, to, dtype;
-    DType type = DType::f32;  ///< that `dtype` names
+    DType type = DType::f32;  ///< the type that `dtype` names
     bool overwrite = false, raw_pixels = false;
     bool onnx() const { return to.ends_with(".onnx"); }
 };
@@ -102,7 +102,7 @@ std::map<std::string, std::string> metadata_of(const ModelFile& file) {
 /// A file that is complete in memory.
 struct ExportedFile {
     std::vector<unsigned char> bytes;
-    std::string what;  ///< for the line that is printed
+    std::string what;  ///< description for the line that is printed
 };
 
 ExportedFile safetensors_of(const ExportOptions& o, const ModelFile& file, const Graph& graph,

@@ -40,12 +40,12 @@ std::vector<RateFactor> parse_rate_factors(const std::string& option, const std:
     return factors;
 }
 
-/// A tensor of the file that has the name of a parameter.
+/// A tensor of the file whose name is that of a parameter.
 struct Candidate {
-    std::vector<int64_t> dims, wanted;  ///< in the file and in the model; both in the file's order
+    std::vector<int64_t> dims, wanted;  ///< in the file; as the model needs it, in the file's order
     std::function<std::vector<float>()> values;
 };
-/// The file's tensors by ParamId, and those that no parameter has the name of.
+/// The file's tensors by ParamId, and those whose name no parameter has.
 struct Candidates {
     std::map<ParamId, Candidate> by_param{};
     std::vector<std::string> unexpected{};
@@ -223,7 +223,7 @@ private:
     InitialWeights taken_;
     size_t count_ = 0;
     std::vector<std::string> new_head_, skipped_, problems_;
-    std::set<std::string> used_;  // patterns that matched something
+    std::set<std::string> used_;  // patterns that matched a tensor
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Options of fine-tuning: the weights that a training starts from, and the parameters that it
-// trains less, or not at all.
+// trains with a lower rate or not at all.
 #pragma once
 #include <string>
 #include <vector>
@@ -28,12 +28,13 @@ void check_fine_tuning(const FineTuning&);
 /// The weights that a training takes from a file.
 struct InitialWeights {
     ParamValues values{};           ///< an empty tensor is drawn at random
-    Preprocessing preprocessing{};  ///< that these weights were trained with
-    std::string summary{};          ///< for people: what was taken, and what was not
+    Preprocessing preprocessing{};  ///< the preprocessing that these weights were trained with
+    std::string summary{};          ///< for people: the parts that were taken, and those that were not
 };
-/// Reads a model file, a checkpoint, a run's best model, or weights of PyTorch, for the model of
-/// the training. A last layer of another number of classes is not taken. Throws Exit::bad_input if
-/// another tensor does not fit, naming the first ones, or if a value is not finite.
+/// Reads initial weights for the model: from a model file, a checkpoint, a run's best model, or
+/// weights of PyTorch. Leaves out the last layer if the file has another number of classes. Throws
+/// Exit::bad_input, naming the first tensors, if another tensor does not fit or a value is not
+/// finite.
 InitialWeights read_initial_weights(const FineTuning&, const ModelOptions&);
 
 }  // namespace convoy

@@ -20,7 +20,7 @@ constexpr const char* workers = "is not needed here: images are in memory, and -
 constexpr const char* half = "is --precision f16 here, which GPUs have; CPUs have --precision bf16";
 constexpr const char* mixed = "is --precision bf16 here; GPUs also have --precision f16";
 
-/// (theirs, ours)
+/// Pairs of (the other program's option, the advice).
 constexpr std::pair<const char*, const char*> table[] = {
     // devices and ranks
     {"no-cuda", "is --device cpu here"},
@@ -111,7 +111,7 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"initial-checkpoint", "is --init-from FILE here"},
 };
 
-/// Whether every option that `hint` names is one of the command's.
+/// Returns true if the command has every option that `hint` names.
 bool names_only(const std::string& hint, const std::function<bool(const std::string&)>& is_ours) {
     for (size_t at = hint.find("--"); at != std::string::npos; at = hint.find("--", at + 2)) {
         const size_t end = hint.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at + 2);

@@ -21,12 +21,12 @@ constexpr size_t widest_name = 20;  // longer names move their own text to the r
 
 using Option = po::option_description;
 
-/// Columns of UTF-8 text.
+/// Returns the number of columns of UTF-8 text.
 size_t width(const std::string& text) {
     return size_t(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// A switch, which may be given without a value.
+/// Returns true for a flag, which may be given without a value.
 bool is_switch(const Option& option) { return option.semantic()->min_tokens() == 0; }
 
 /// Splits Boost's text for the value of an option and its default: "RATE (=0.1)".
@@ -41,7 +41,8 @@ std::string name_of(const Option& option) {
     return "--" + option.long_name() + (is_switch(option) ? "" : " " + value_and_default(option).first);
 }
 
-/// " (required)" or " (default 0.1)"; empty where neither applies, or where `text` says it.
+/// Returns " (required)" or " (default 0.1)". Empty if neither applies, or if `text` already says
+/// it.
 std::string note_on(const HelpScreen& screen, const Option& option, const std::string& text) {
     for (const std::set<std::string>& names : screen.required) {
         if (!names.contains(option.long_name())) continue;
@@ -54,7 +55,7 @@ std::string note_on(const HelpScreen& screen, const Option& option, const std::s
     return standard.empty() || text.find("default") != std::string::npos ? "" : " (default " + standard + ")";
 }
 
-/// "  NAME  text", wrapped; lines after the first begin at column `indent`.
+/// Formats "  NAME  text", wrapped. Lines after the first begin at column `indent`.
 std::string entry(const std::string& name, const std::string& text, size_t indent, size_t columns) {
     std::string out = "  " + name, word;
     out += std::string(std::max<size_t>(2, indent - std::min(indent, width(out))), ' ');
@@ -74,7 +75,7 @@ std::string entry(const std::string& name, const std::string& text, size_t inden
     return out + "\n";
 }
 
-/// The column at which texts begin.
+/// Returns the column at which texts begin.
 size_t indent_of(const std::vector<std::string>& names) {
     size_t widest = 0;
     for (const std::string& name : names) widest = std::max(widest, std::min(width(name), widest_name));
@@ -114,7 +115,7 @@ const Option* find(const CommandHelp& help, const std::string& name) {
     return nullptr;
 }
 
-/// The words of a heading by which --help finds it.
+/// Returns the words of a heading, by which --help finds it.
 std::vector<std::string> topics_of(const std::string& heading) {
     std::vector<std::string> topics = words_of(heading);
     std::erase(topics, "and");
@@ -207,7 +208,7 @@ std::string help_on(const CommandHelp& help, const std::string& topic, int colum
     const bool only_option = topic != name || help.groups.size() < 2;
     for (const OptionGroup& group : help.groups)
         if (!only_option && has_word(group)) return text_of(help.screen, group, indent, columns);
-    std::string text;  // several kinds of convert have options of one name
+    std::string text;  // options of equal name occur in several kinds of convert
     for (const OptionGroup& group : help.groups)
         for (const auto& option : group.options)
             if (option->long_name() == name) text += text_of(help.screen, {group.heading, {option}}, indent, columns);

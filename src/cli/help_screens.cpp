@@ -1,5 +1,5 @@
-// The words of -h: usage, purpose, the options that people use, and examples, one screen a command.
-// A screen has 24 lines of 80 columns at most; a test runs every example.
+// The texts of -h: usage, purpose, common options and examples, one screen per command. A screen
+// has at most 24 lines of 80 columns; a test runs every example.
 #include <map>
 
 #include "cli/help.h"

@@ -71,7 +71,7 @@ ImportOptions parse_import(const std::vector<std::string>& args) {
     return o;
 }
 
-/// Prints what does not fit. Returns the exit code.
+/// Prints the tensors that do not fit. Returns the exit code.
 int refuse_weights(const ImportOptions& o, const ModelFile& m, const WeightsMatch& match) {
     constexpr size_t most = 1000;
     std::fprintf(stderr,
@@ -98,7 +98,7 @@ std::vector<std::vector<float>> read_values(const InputBytes& file, const Graph&
     return values;
 }
 
-/// Says what was written, with every fact that may have been a default.
+/// Prints what was written, with every fact that may have been a default.
 void print_result(const ImportOptions& o, const ModelFile& m, const Graph& graph) {
     const auto numbers = [](const std::vector<float>& list) {
         std::string text;

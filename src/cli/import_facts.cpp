@@ -21,7 +21,7 @@ constexpr int most_classes = 1'000'000, most_side = 4096;
 struct Normalization {
     std::vector<float> mean, stddev;
 };
-/// The values of torchvision, of PyTorch's MNIST example and of airbench94.
+/// The mean and deviation of torchvision, of PyTorch's MNIST example and of airbench94.
 const Choices<Normalization>& normalizations() {
     static const Choices<Normalization> all = {{"imagenet", {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}}},
                                                {"cifar10", {{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}}},
@@ -30,7 +30,7 @@ const Choices<Normalization>& normalizations() {
     return all;
 }
 
-/// The metadata that `convoy export` wrote. A file of another writer has none of these keys.
+/// The metadata that `convoy export` wrote. Files from other programs have none of these keys.
 class Metadata {
 public:
     Metadata(const StoredTensors& stored, const std::string& path) : entries_(stored.metadata), path_(path) {}
@@ -93,7 +93,7 @@ int rows_of_last_layer(const ModelOptions& model, const StoredTensors& stored) {
     return int(weight->shape[0]);
 }
 
-/// Sets the kind of first layers, and the size of images.
+/// Sets the stem, and the size of images.
 void set_images(ModelFile& m, const ImportOptions& o, const StoredTensors& stored, const Metadata& metadata,
                 const SplitInfo* data) {
     ModelOptions& model = m.model;
@@ -154,7 +154,7 @@ Normalization statistics_of(const ImportOptions& o, const ModelFile& m, const Me
     if (!o.mean.values.empty()) s.mean.assign(o.mean.values.begin(), o.mean.values.end());
     if (!o.stddev.values.empty()) s.stddev.assign(o.stddev.values.begin(), o.stddev.values.end());
     for (float& deviation : s.stddev)
-        if (deviation == 0) deviation = 1;  // as in training: a constant channel carries nothing to scale
+        if (deviation == 0) deviation = 1;  // as in training: a constant channel is not scaled
     const auto finite = [](float v) { return std::isfinite(v); };
     if (s.mean.size() != channels || s.stddev.size() != channels || !std::ranges::all_of(s.mean, finite) ||
         !std::ranges::all_of(s.stddev, [](float v) { return v > 0 && std::isfinite(v); }))

@@ -1,4 +1,5 @@
-// The facts in a model file besides its tensors, for a model whose weights are from elsewhere.
+// The facts in a model file besides its tensors, for a model whose weights come from another
+// program.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,9 +18,10 @@ struct ImportOptions {
     bool overwrite = false;
 };
 
-/// Returns the model, the preprocessing and the class names. Each fact is from the options, or else
-/// from the data set, the file's metadata as `convoy export` writes it, the shapes of `stored`, or
-/// the defaults that the help states. Throws Exit::usage, Exit::bad_input.
+/// Returns the model, the preprocessing and the class names. A fact comes from the options if they
+/// have it. Otherwise it comes from the data set, the file's metadata as `convoy export` writes it,
+/// the shapes of `stored`, or the defaults that the help states. Throws Exit::usage,
+/// Exit::bad_input.
 ModelFile facts_of(const ImportOptions&, const StoredTensors& stored);
 
 }  // namespace convoy

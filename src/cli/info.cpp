@@ -1,5 +1,5 @@
-// convoy info: versions, and the table of ranks with their hosts and devices; or a summary of a
-// run, a model or a data set; or cuDNN's plans for a model on a chip.
+// convoy info: prints versions and a table of ranks with their hosts and devices. Or it describes a
+// run, a model or a data set. Or it prints cuDNN's plans for a model on a chip.
 #include <algorithm>
 #include <cstdio>
 
@@ -21,7 +21,8 @@ namespace convoy {
 
 namespace {
 
-/// Throws Exit::usage for a chip that is not known, or does not compute in the precision.
+/// Returns the precision. Throws Exit::usage for an unknown chip, or one that does not compute in
+/// this precision.
 Precision precision_of(const InfoOptions& o) {
     const int capability = o.chip == chip_of_cpu ? 0 : find_chip(o.chip, chip_of_cpu).capability;
     if (o.precision.empty()) return o.chip == chip_of_cpu ? Precision::bf16 : cuda::usual_precision(capability);

@@ -15,7 +15,7 @@ struct InfoOptions {
     std::string path;  ///< a run, model or data set to describe; empty: none
     std::string plans, chip, precision, size, stem;
     int64_t batch = 0, classes = 0;
-    int64_t line = 0;  ///< of --run, from 1; 0: all lines, or no --run
+    int64_t line = 0;  ///< line of --run, from 1; 0: all lines, or no --run
 };
 /// Throws Exit::usage.
 InfoOptions parse_info(const std::vector<std::string>& args);

@@ -29,7 +29,7 @@ std::string log_path(const std::string& folder, int rank) {
 LogFile::LogFile(const std::string& path) : path_(path) {
     make_folder_of(path);
     const HeldFolder folder(parent_of(path), HeldFolder::IfLink::follow_own);
-    // a pipe without reader does not wait
+    // O_NONBLOCK: opening a pipe without a reader must not wait
     file_ = folder.open_to_write(path.substr(path.rfind('/') + 1), O_WRONLY | O_APPEND | O_NONBLOCK);
     struct stat status{};
     const bool plain = ::fstat(file_.fd(), &status) == 0 && S_ISREG(status.st_mode);

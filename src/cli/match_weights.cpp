@@ -13,7 +13,7 @@ std::string line(const char* problem, const std::string& name, const std::string
     return formatted("  %-11s", problem) + printable(shortened(name)) + " " + shapes;
 }
 
-/// Drops `prefix` if all names begin with it.
+/// Removes `prefix` from all names if all begin with it.
 bool drop_from_all(StoredTensors& stored, const std::string& prefix) {
     const auto begins = [&](const StoredTensor& t) { return t.name.starts_with(prefix); };
     if (stored.tensors.empty() || !std::ranges::all_of(stored.tensors, begins)) return false;

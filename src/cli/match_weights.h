@@ -8,17 +8,18 @@
 
 namespace convoy {
 
-/// Keeps only the tensors whose names begin with `prefix`, and drops it. Then drops what
-/// DistributedDataParallel ("module.") and torch.compile ("_orig_mod.") put before all names.
-/// Throws Exit::bad_input, with the path `where`, if no name begins so.
+/// Keeps only the tensors whose names begin with `prefix`, and removes `prefix` from the names.
+/// Then removes what DistributedDataParallel ("module.") and torch.compile ("_orig_mod.") put
+/// before all names. Throws Exit::bad_input, naming the file `where`, if no name begins with
+/// `prefix`.
 void drop_prefixes(StoredTensors& stored, const std::string& prefix, const std::string& where);
 
 struct WeightsMatch {
-    std::vector<const StoredTensor*> tensors;  ///< by index of the layout; null for counters
+    std::vector<const StoredTensor*> tensors;  ///< [layout]; null for counters
     std::vector<std::string> problems;         ///< one line for each tensor that does not fit
-    std::string summary;                       ///< how many of each kind of problem
+    std::string summary;                       ///< number of problems of each kind
 };
-/// `stored` must outlive the result.
+/// Matches tensors to entries of the layout. `stored` must outlive the result.
 WeightsMatch match_weights(const std::vector<TorchEntry>& layout, const StoredTensors& stored);
 
 }  // namespace convoy

@@ -22,7 +22,8 @@ void check_class_names(const std::string& path, const std::vector<std::string>& 
                               "; give the data set that the model was trained on, or one of its classes");
 }
 
-/// Throws Exit::bad_input, naming what the data has otherwise than the model, with both values.
+/// Throws Exit::bad_input, with both values, naming the first property in which data and model
+/// differ.
 void check_sizes(const std::string& path, const ModelFile& file, const std::string& data_dir, const SplitInfo& d) {
     std::string trained, holds;
     const auto compare = [&](const std::string& model, const std::string& data) {

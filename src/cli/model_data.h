@@ -7,19 +7,19 @@
 
 namespace convoy {
 
-/// Throws Exit::bad_input if the images or the classes of the data set `data_dir` are not those of
-/// the model at `path`, with both values.
+/// Throws Exit::bad_input, with both values, if the images or the classes of the data set
+/// `data_dir` differ from those of the model at `path`.
 void check_data(const std::string& path, const ModelFile&, const std::string& data_dir, const SplitInfo&);
 
 /// Loads the model at `path`, as load_model() does. Throws Exit::bad_input, naming the tensor, if a
-/// value is not finite, or if a deviation is not positive: no prediction would mean anything.
+/// value is not finite or a deviation is not positive, because predictions would be meaningless.
 void load_finite_model(const std::string& path, const ModelFile&, const State&, TensorMemory&);
 
-/// For the option --model-file of several commands.
+/// The help text of the option --model-file, which several commands have.
 constexpr const char* model_file_help =
     "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model";
 
-/// Throws Exit::usage if the file `to` is there and `overwrite` is false, or if it is no regular
+/// Throws Exit::usage if the file `to` exists and `overwrite` is false, or if it is no regular
 /// file.
 void check_may_write(const std::string& to, bool overwrite);
 

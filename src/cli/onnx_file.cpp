@@ -1,5 +1,5 @@
-// The numbers of fields and types are those of onnx.proto3. Batch norms are in their inference
-// form (in f16: folded), dropout is left out, and GELU is made of opset 17's operations.
+// Numbers of fields and types are those of onnx.proto3. Batch norms are written in inference form
+// (in f16: folded), dropout is left out, and GELU consists of operations of opset 17.
 #include "cli/onnx_file.h"
 
 #include <map>
@@ -166,7 +166,7 @@ private:
         node("BatchNormalization", {of(o.x), param(o.scale), param(o.bias), param(o.mean), param(o.var)}, made(o.y),
              {attribute("epsilon", o.epsilon)});
     }
-    /// x factor + shift. f16 could hold neither a small variance nor epsilon.
+    /// Appends x factor + shift, because f16 could hold neither a small variance nor epsilon.
     void add_folded(const BatchNorm& o) {
         const auto [factor, shift] = factors_of(o, values_);
         const std::string& scale = layout_.at(o.scale).name;
@@ -178,7 +178,7 @@ private:
         node("Add", {y + "_scaled", norm + ".shift"}, y);
     }
     void add(const Relu& o) { node("Relu", {of(o.x)}, made(o.y)); }
-    /// x (1 + erf(x / sqrt(2))) / 2
+    /// Appends x (1 + erf(x / sqrt(2))) / 2.
     void add(const Gelu& o) {
         if (!has_gelu_constants_) {
             constant("sqrt_half", {float(std::numbers::sqrt2 / 2)}, {});
@@ -260,7 +260,7 @@ ProtoMessage folded_message(const Graph& graph, const std::vector<std::vector<fl
 }  // namespace
 
 std::string onnx_file(const Graph& graph, const std::vector<std::vector<float>>& values, const OnnxOptions& o) {
-    constexpr size_t most_bytes = (size_t(1) << 31) - (size_t(1) << 20);  // protobuf's, less what is besides values
+    constexpr size_t most_bytes = (size_t(1) << 31) - (size_t(1) << 20);  // protobuf's limit, less room for the rest
     constexpr int ir_version = 8, opset = 17;
     size_t bytes = 0;
     for (const auto& list : values) bytes += list.size() * size_of(o.dtype);

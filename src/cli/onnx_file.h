@@ -12,13 +12,14 @@ namespace convoy {
 
 struct OnnxOptions {
     /// Type of the weights. f16: the operations are in f16 too, and batch norms are folded into
-    /// convolutions. bf16: weights with two or more dimensions are bf16 and cast to f32 before they
-    /// are used, because few runtimes compute in bf16. Input and logits stay as they are in f32.
+    /// convolutions. bf16: weights with two or more dimensions are stored in bf16 and cast to f32
+    /// before they are used, because few runtimes compute in bf16. Input and logits are always as
+    /// for f32.
     DType dtype = DType::f32;
     std::map<std::string, std::string> metadata{};
     std::string producer{}, producer_version{};
-    /// The input is pixels, u8; mean and deviation by channel in units of pixel / 255 are part of
-    /// the model. Empty: the input is normalised already, f32.
+    /// If set, the input is u8 pixels, and the model normalises them by this mean and deviation,
+    /// per channel in units of pixel / 255. Empty: the input is f32 and already normalised.
     std::vector<float> mean{}, stddev{};
 };
 

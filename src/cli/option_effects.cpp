@@ -15,7 +15,7 @@ namespace {
 struct Need {
     const char* option;
     bool holds;
-    std::string otherwise;        ///< where it has no effect: "without --flip"
+    std::string otherwise;        ///< the condition under which it has no effect: "without --flip"
     std::vector<std::string> by;  ///< the options that decide
 };
 
@@ -24,7 +24,7 @@ bool is_flag(const ParsedOptions& parsed, const std::string& name) {
     return found != parsed.given.end() && found->second.file.empty();
 }
 
-/// Returns the first option that is given although it does nothing; null if there is none.
+/// Returns the first option that was given although it has no effect; null if there is none.
 const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>& needs,
                             const std::function<bool(const Need&, const Given&)>& refused) {
     for (const Need& need : needs) {
@@ -45,7 +45,7 @@ void check_flags(const ParsedOptions& parsed, const std::vector<Need>& needs) {
         refuse(*need, "--");
 }
 
-/// --chip without --dry-run, or with --device cpu; an unknown chip.
+/// Refuses --chip without --dry-run or with --device cpu, and an unknown chip.
 void check_chip(const TrainOptions& o) {
     if (o.chip.empty()) return;
     if (!o.dry_run)

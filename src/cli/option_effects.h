@@ -1,5 +1,5 @@
-// Options that only do something next to others. One that was given and does nothing is refused:
-// silence would look like consent.
+// Refuses options that were given but have no effect, because another option or the device decides.
+// A user would otherwise believe that they work.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,20 +9,22 @@
 
 namespace convoy {
 
-// Each throws Exit::usage, naming the option and what it needs. A value that is the default does
-// not count as given, so that what --print-config prints can be read back.
+// Each function throws Exit::usage, naming the option and what it needs. A default value does not
+// count as given, so that the output of --print-config can be read back.
 
-/// Refuses options that need another one, or contradict it: a chip without --dry-run or without the
-/// precision, two ways to crop, a unit or a loss that --lr auto does not have, a schedule without
-/// its points.
+/// Refuses options that need another one or contradict it. These are: a chip without --dry-run or
+/// without the precision; two ways to crop; a unit or a loss that --lr auto does not support; a
+/// schedule without its points.
 void check_together(const TrainOptions&);
-/// Refuses options without effect, as far as the options alone tell. An option of a file that loses
-/// its effect by a flag is resolved to its default, because flags win over the file.
+/// Refuses options without effect, as far as the options alone show that. If a flag takes away the
+/// effect of an option in a file, that option is set to its default, because flags win over the
+/// file.
 void check_effects(ParsedOptions&);
-/// Options of parameters and operations that the model does not have. A file may have them: it
-/// serves several models.
+/// Refuses options about parameters and operations that the model does not have. They are allowed
+/// in a file, because a file serves several models.
 void check_effects_on_model(const ParsedOptions&, const Graph&);
-/// Options of GPUs on a CPU, and of CPUs on a GPU. A file may have them: it serves both.
+/// Refuses options of GPUs on a CPU, and options of CPUs on a GPU. They are allowed in a file,
+/// because a file serves both.
 void check_effects_on_device(const ParsedOptions&, const Backend&);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// A command's options, one entry each: name, type, default, what is allowed, help. What --help says
-// and what is refused both come from here.
+// The options of a command, one entry each: name, type, default, allowed values, help. Both the
+// text of --help and the refusals come from here.
 #pragma once
 #include <boost/program_options.hpp>
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace convoy {
 
-/// Shortest text that reads back as the same string, number or flag.
+/// Returns the shortest text that reads back as the same string, number or flag.
 std::string shortest_text(const boost::any& value);
 
 template <class T> struct Range {
@@ -23,10 +23,11 @@ public:
     /// Starts a group: --help prints the options that follow under this heading.
     void group(const std::string& heading);
 
-    // Each takes the option's name, the field that its value goes to, its default, and what --help
-    // calls its value. `help` may contain {}, for the list of choices.
+    // Each function takes the option's name, the field that gets its value, its default, and the
+    // name of its value in --help. `help` may contain {}, which is replaced by the list of choices.
     void text(const char* name, std::string& to, const char* standard, const char* value, const std::string& help);
-    /// Adds a flag that sets the field to `given`; without the flag the field stays as it is.
+    /// Adds a flag. If it is given, the field is set to `given`; otherwise the field does not
+    /// change.
     template <class T> void flag(const char* name, T& to, T given, const std::string& help) {
         add_flag(name, help);
         readers_.push_back([=, &to](const Values& v) {
@@ -34,7 +35,7 @@ public:
         });
     }
     void flag(const char* name, bool& to, const std::string& help) { flag(name, to, true, help); }
-    /// Adds a whole number from 0, where 0 only means that none is given: help names no default.
+    /// Adds a whole number from 0. 0 means that none is given, so the help shows no default.
     void count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help);
     /// Adds a whole number; the field may have any type of number.
     template <class T>
@@ -56,14 +57,15 @@ public:
         add_text(name, standard, value, help);
         readers_.push_back([name, &to, choices](const Values& v) { to = choose(name, text_of(v, name), choices); });
     }
-    /// `parse` gets (name, text), and throws Exit::usage.
+    /// Adds an option whose text `parse` converts. `parse` gets (name, text), and throws
+    /// Exit::usage.
     template <class To, class T>
     void parsed(const char* name, To& to, const char* standard, T (*parse)(const std::string&, const std::string&),
                 const char* value, const std::string& help) {
         add_text(name, standard, value, help);
         readers_.push_back([=, &to](const Values& v) { to = To(parse(name, text_of(v, name))); });
     }
-    /// The same for an option that sets several fields of a struct.
+    /// Does the same for an option that sets several fields of a struct.
     template <class To>
     void parsed(const char* name, To& to, const char* standard,
                 void (*parse)(const std::string&, const std::string&, To&), const char* value,
@@ -71,18 +73,18 @@ public:
         add_text(name, standard, value, help);
         readers_.push_back([=, &to](const Values& v) { parse(name, text_of(v, name), to); });
     }
-    /// A file of options (parse_with_config), with no default.
+    /// Adds the option that names a file of options (parse_with_config). It has no default.
     void config(const char* name, const char* value, const std::string& help);
 
-    /// All entries, for Boost to parse.
+    /// Returns all entries, for Boost to parse.
     boost::program_options::options_description description() const;
-    /// The same without some.
+    /// Returns all entries except those named in `without`.
     boost::program_options::options_description description(const std::vector<std::string>& without) const;
     /// Returns the groups that help shows, without empty ones.
     OptionGroups groups(const std::vector<std::string>& without = {}) const;
 
-    /// Fills in what Boost parsed, entry by entry. Throws Exit::usage for the first that is not
-    /// allowed.
+    /// Writes what Boost parsed into the fields, entry by entry. Throws Exit::usage for the first
+    /// value that is not allowed.
     void read(const boost::program_options::variables_map&) const;
 
 private:

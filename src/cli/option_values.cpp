@@ -199,7 +199,7 @@ double parse_publish_every(const std::string& option, const std::string& text) {
 
 namespace {
 
-/// A number from 0 to `most`; nothing for auto.
+/// Parses a number from 0 to `most`; returns nothing for auto.
 std::optional<double> parse_number_or_auto(const std::string& option, const std::string& text, double most,
                                            const std::string& allowed) {
     if (text == "auto") return std::nullopt;

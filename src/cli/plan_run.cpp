@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t plans_of_family = 2;
 
-/// Returns the end of the lines that are of the same family as line `first`.
+/// Returns the end of the lines that have the same family as line `first`.
 size_t end_of_family(const std::vector<cuda::PlanSpec>& specs, size_t first) {
     size_t end = first;
     while (end < specs.size() && specs[end].family() == specs[first].family()) ++end;
@@ -46,7 +46,7 @@ std::vector<std::string> command_of(const InfoOptions& o, Precision precision, s
     return words;
 }
 
-/// Returns why a process ended early; `said` is its error message.
+/// Returns a text that says why a process ended early; `said` is its error message.
 std::string words_of(int code, const std::string& said) {
     if (code == 128 + SIGALRM) return "took longer than " + std::to_string(probe_seconds) + " s";
     if (code > 128) return std::string("ended its process: ") + strsignal(code - 128);
@@ -59,8 +59,8 @@ std::string text_of(int file) {
     return text;
 }
 
-/// Prints the lines that a process has written about lines from `line` on, and how it ended in the
-/// line that it did not finish. Returns the next line to run.
+/// Prints the lines that a process wrote, beginning with line `line`. For the line that it did not
+/// finish, prints how it ended. Returns the next line to run.
 size_t print_family(const std::vector<cuda::PlanSpec>& specs, size_t line, int code, const std::string& text) {
     const size_t end = end_of_family(specs, line);
     const std::string trying = "trying ", problem = "convoy: ";

@@ -1,4 +1,4 @@
-// convoy plot: draws runs with src/plot/plot.py, by a Python that has what the script imports.
+// convoy plot: draws runs with src/plot/plot.py, run by a Python that has the modules it imports.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* script = "src/plot/plot.py";
 
-/// The script and the Python that runs it.
+/// Returns the start of the command: Python and the script.
 std::vector<std::string> command_of_plot() {
     const std::string path = project_file(script);
     if (path.empty())
@@ -41,8 +41,8 @@ struct Opened {
     Descriptor folder{-1}, file{-1};
 };
 
-/// Opens a path without reading it, so that a pipe or a device does no harm. Programs that are
-/// started inherit the descriptor.
+/// Opens a path without reading it, so that a pipe or a device does no harm. Child processes
+/// inherit the descriptor.
 Descriptor open_path(int folder, const std::string& name) {
     Descriptor opened(::openat(folder, name.c_str(), O_PATH));
     if (!opened.valid() && (errno == EMFILE || errno == ENFILE)) cannot_read(name, errno, "draw fewer runs at once");
@@ -70,10 +70,11 @@ Opened open_metrics(const std::string& word) {
     return {std::move(folder), std::move(file)};
 }
 
-/// Refuses metrics on which HDF5 would crash in Python; the script looks at all else.
+/// Refuses metrics on which HDF5 would crash in Python. The script checks everything else.
 void check_metrics(const std::string& path) {
     constexpr char begin[] = "\x89HDF\r\n\x1a\n";
-    // HDF5 looks for this at the start, and behind a user's block of 512 bytes, 1024 and so on.
+    // HDF5 looks for its signature at the start, and after a user block of 512 bytes, 1024 and so
+    // on.
     std::ifstream file(path, std::ios::binary);
     for (std::streamoff at = 0; file.seekg(at); at = at == 0 ? 512 : 2 * at) {
         char bytes[sizeof begin - 1] = {};
@@ -82,7 +83,7 @@ void check_metrics(const std::string& path) {
     }
 }
 
-/// Checks the file that is open. Messages name the file that the user knows: `word`, or the
+/// Checks an open file. Messages name the file by the path that the user knows: `word`, or the
 /// metrics.h5 in it.
 void check_opened(const Opened& metrics, const std::string& word) {
     const std::string path = "/proc/self/fd/" + std::to_string(metrics.file.fd());
@@ -94,15 +95,15 @@ void check_opened(const Opened& metrics, const std::string& word) {
     } catch (const Error& error) {
         std::string text = error.what();
         if (text.starts_with(path)) text.replace(0, path.size(), known);
-        // elsewhere it is a word of a command that the message advises
+        // elsewhere the path is a word of a command in the message
         if (const size_t at = text.find(path); at != std::string::npos)
             text.replace(at, path.size(), shell_word(known));
         fail(error.code, text);
     }
 }
 
-/// Opens and checks the metrics among the words of the command, and tells the script of them:
-/// WORD:FOLDER:FILE for each, as the number of its word and descriptors.
+/// Opens and checks the metrics that the command names, and passes them to the script:
+/// WORD:FOLDER:FILE for each, the index of its word and two descriptors.
 std::vector<Opened> open_all(const std::vector<std::string>& args) {
     std::vector<Opened> all;
     std::string told;
@@ -119,7 +120,7 @@ std::vector<Opened> open_all(const std::vector<std::string>& args) {
 
 }  // namespace
 
-/// The script parses them itself.
+/// Returns the options for help only; the script parses them.
 OptionGroups options_of_plot() {
     namespace po = boost::program_options;
     po::options_description options;

@@ -1,5 +1,5 @@
-// convoy predict: what a training step will take on the machines of a cluster file, before a job is
-// queued. Needs neither a GPU nor MPI.
+// convoy predict: predicts the time of a training step on the machines of a cluster file, before a
+// job is queued. Needs neither a GPU nor MPI.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -14,8 +14,7 @@
 namespace convoy {
 namespace {
 
-/// Returns a model with the images that it is measured on: ImageNet's for a resnet, as in published
-/// figures.
+/// Returns a model with its usual images: ImageNet's for a resnet, as in published figures.
 ModelOptions usual_model(const std::string& name) {
     const bool resnet = name.starts_with("resnet");
     ModelOptions m = usual_images(name, resnet ? Shape{1, 224, 224, 3} : Shape{1, 32, 32, 3});
@@ -23,7 +22,7 @@ ModelOptions usual_model(const std::string& name) {
     return m;
 }
 
-/// Sets `known` to what a file says, if it says something. Throws Exit::usage if they differ.
+/// Sets `known` to the value in a file, if the file has one. Throws Exit::usage if they differ.
 void agree(std::string& known, const std::string& found, const char* what, const std::string& path) {
     if (found.empty() || found == known) return;
     if (!known.empty())
@@ -32,7 +31,7 @@ void agree(std::string& known, const std::string& found, const char* what, const
     known = found;
 }
 
-/// Returns the measurements of --step and of all of --from, with the options beside them.
+/// Returns the measurements of --step and of all --from, with the properties that the options give.
 MeasuredFile measured_of(const PredictOptions& o) {
     MeasuredFile all{.steps = o.steps, .precision = o.precision};
     if (o.images.h > 0) all.image_size = formatted("%dx%dx%d", o.images.h, o.images.w, o.images.c);
@@ -56,7 +55,7 @@ ModelOptions model_of(const std::string& name, const MeasuredFile& measured) {
     return m;
 }
 
-/// The first step of the file in the wanted precision, the model's if it has one.
+/// Returns the first step of the file in the wanted precision; prefers one of the same model.
 const KnownStep& known_step(const Cluster& cluster, const PredictOptions& o) {
     const KnownStep* best = nullptr;
     std::string others;
@@ -71,7 +70,7 @@ const KnownStep& known_step(const Cluster& cluster, const PredictOptions& o) {
                           "; give --step TIME, or --from the runs that measured it");
 }
 
-/// Sets the cluster's time of the model, or of another one, by multiply-adds.
+/// Sets the cluster's time for the model, or scales another model's time by multiply-adds.
 void set_known_step(PredictedTable& t, const PredictOptions& o, const Graph& graph, const Cluster& cluster) {
     const KnownStep& known = known_step(cluster, o);
     const Graph other = build_model(usual_model(known.model));
@@ -86,7 +85,7 @@ void set_known_step(PredictedTable& t, const PredictOptions& o, const Graph& gra
     t.step.ranks_of_times = known.ranks_per_node;
 }
 
-/// Sets what one rank takes, and the factors.
+/// Sets the time of one rank, and the factors.
 void set_step(PredictedTable& t, const MeasuredFile& measured, const Cluster& cluster) {
     for (const MeasuredStep& s : measured.steps) require_network(cluster, s.nodes);
     FittedStep fit = fit_step(measured.steps, t.work, cluster);
@@ -98,7 +97,7 @@ void set_step(PredictedTable& t, const MeasuredFile& measured, const Cluster& cl
         t.notes.emplace_back("measured on CPU ranks, but the time of sums is NCCL's: give an all-reduce-table");
 }
 
-/// Before anything is printed.
+/// Checks the path of the picture, before anything is printed.
 void check_picture(const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::error_code error;

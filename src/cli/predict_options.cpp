@@ -25,7 +25,7 @@ Shape parse_images(const std::string& option, const std::string& text) {
     return text.empty() ? Shape{0, 0, 0, 0} : parse_image_size(option, text);
 }
 
-/// "31ms", in seconds; 0: it is no time.
+/// Returns "31ms" in seconds; 0 if the text is not a time.
 double parse_step_time(const std::string& text) {
     size_t used = 0;
     double seconds = 0;
@@ -41,13 +41,13 @@ double parse_step_time(const std::string& text) {
     return known && seconds >= 1e-6 && seconds < 1e6 ? seconds : 0;
 }
 
-/// A whole number from 1; 0: it is none.
+/// Returns a whole number from 1; 0 if the text is not one.
 int64_t parse_count(const std::string& text) {
     const bool digits = !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;
     return digits ? std::stoll(text) : 0;
 }
 
-/// Powers of two within a node, then whole nodes, doubled, from `low` to `high`.
+/// Returns powers of two within a node, then whole nodes, doubled, from `low` to `high`.
 std::set<int> doubled(int64_t low, int64_t high, int ranks_per_node) {
     std::set<int> ranks;
     for (int64_t n = 1; n < ranks_per_node; n *= 2)

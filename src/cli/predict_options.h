@@ -9,13 +9,13 @@
 namespace convoy {
 
 struct PredictOptions {
-    std::string model, cluster, precision;  ///< precision: empty, whatever is known
+    std::string model, cluster, precision;  ///< precision empty: the only one that is known
     int64_t batch = 0, classes = 0, gradient_bytes = 4;
-    Shape images{0, 0, 0, 0};  ///< h 0: the usual
+    Shape images{0, 0, 0, 0};  ///< h == 0: the model's usual size
     double bucket_mib = 0;
-    std::vector<MeasuredStep> steps;  ///< of --step: on one rank
+    std::vector<MeasuredStep> steps;  ///< steps of --step, measured on one rank
     std::vector<std::string> from;
-    std::string ranks;  ///< as written
+    std::string ranks;  ///< as the user wrote it
     Format format = Format::text;
     bool explain = false;
     std::string plot;  ///< a file for a picture; empty: none
@@ -24,13 +24,13 @@ struct PredictOptions {
 /// Throws Exit::usage.
 PredictOptions parse_predict(const std::vector<std::string>& args);
 
-/// Returns the powers of two of "1..32" (times a node's ranks, beyond one node), or the numbers of
-/// "1,8,16". An empty text means 1 to all ranks of the cluster. Throws Exit::usage if some do not
-/// fill nodes.
+/// Returns numbers of ranks. "1..32" gives powers of two within a node, then whole nodes, doubled.
+/// "1,8,16" gives these numbers. An empty text means 1 to all ranks of the cluster. Throws
+/// Exit::usage if a number of ranks does not fill its nodes.
 std::vector<int> ranks_to_predict(const std::string& text, int ranks_per_node, int nodes);
 
-/// Seconds of "31ms", "0.031", "31000us" (for `batch` images), or of several batches:
-/// "64:31ms,128:58ms". Throws Exit::usage.
+/// Returns measured steps. "31ms", "0.031" and "31000us" are the time of a step of `batch` images;
+/// "64:31ms,128:58ms" gives several batches. Throws Exit::usage.
 std::vector<MeasuredStep> parse_steps(const std::string& text, int64_t batch);
 
 }  // namespace convoy

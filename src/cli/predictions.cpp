@@ -17,8 +17,8 @@
 namespace convoy {
 namespace {
 
-/// Bytes that are no UTF-8 become replacement characters. Others than ASCII are escaped, because
-/// some of them control a terminal.
+/// Returns JSON in ASCII. Bytes that are not UTF-8 become replacement characters. Other characters
+/// beyond ASCII are escaped, because some of them control a terminal.
 std::string dumped(const nlohmann::ordered_json& value) {
     return value.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -34,8 +34,8 @@ void write_numbers(hid_t file, const std::string& name, const std::vector<int32_
 
 constexpr size_t longest_text = 1024;
 
-/// Writes strings of the longest one's length, because those of variable length have no checksum. A
-/// limit keeps one long name from taking room in every row.
+/// Writes strings with the length of the longest one, because variable-length strings have no
+/// checksum. A limit prevents that one long name takes room in every row.
 void write_texts(hid_t file, const std::string& name, std::vector<std::string> values, const std::string& path) {
     for (std::string& value : values) value = shortened(value, longest_text);
     size_t longest = 1;

@@ -9,7 +9,7 @@ namespace convoy {
 
 struct Prediction {
     std::string image;            ///< its path, or its index in the split
-    std::string fault{};          ///< why there are no logits; else empty
+    std::string fault{};          ///< says why there are no logits; else empty
     std::vector<float> logits{};  ///< [classes]
     int label = -1;               ///< class in the data set; -1: unknown
 };
@@ -18,7 +18,8 @@ struct RankedClass {
     int index;
     double probability;
 };
-/// Returns the `most` most probable classes, best first. Of equal ones the lower index comes first.
+/// Returns the `most` most probable classes, best first. If logits are equal, the lower index comes
+/// first.
 std::vector<RankedClass> ranked(const std::vector<float>& logits, int most);
 
 /// Prints predictions, one after the other.
@@ -44,9 +45,9 @@ private:
     bool first_ = true;
 };
 
-/// Writes an HDF5 file with a row for each image: /logits f32 [n, classes], NaN where there are
-/// none; /prediction and /label i32 [n], -1 where there is none; /image and /fault, UTF-8 strings
-/// [n], cut at 1,024 bytes. Root attributes: class_names, model. Throws Exit::io.
+/// Writes an HDF5 file with a row per image: /logits f32 [n, classes], NaN if the image has none;
+/// /prediction and /label i32 [n], -1 if unknown; /image and /fault, UTF-8 strings [n], cut at
+/// 1,024 bytes. Root attributes: class_names, model. Throws Exit::io.
 void write_predictions(const std::string& to, const std::vector<Prediction>&,
                        const std::vector<std::string>& class_names, const std::string& model, IfThere);
 

@@ -1,4 +1,5 @@
-// Our own lines of progress: a status a log interval, a line an epoch and a line an evaluation.
+// Convoy's own progress lines: a status per log interval, a line per epoch and a line per
+// evaluation.
 #include <cmath>
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
-// Lines of progress as PyTorch scripts print them, to the character: what reads a script's log
-// reads ours. Like theirs, a line of a step comes every log interval, from the first step of an
-// epoch on.
+// Progress lines exactly as PyTorch scripts print them, so that programs that read a script's log
+// can read Convoy's. As in the scripts, a step's line is printed every log interval, beginning with
+// the first step of an epoch.
 #include <cmath>
 #include <optional>
 
@@ -10,7 +10,7 @@
 namespace convoy {
 namespace {
 
-/// Totals of the current epoch so far. After a resume or a rollback they count from there.
+/// Totals of the current epoch so far. After a resume or a rollback they begin again at zero.
 struct SoFar {
     Tally images;
     int64_t steps = 0, steps_with_images = 0;
@@ -19,7 +19,7 @@ struct SoFar {
     void add(const Tally& of_step, const StepRecord& r) {
         images += of_step;
         ++steps;
-        if (of_step.images > 0) {  // a short last batch has none for some ranks
+        if (of_step.images > 0) {  // some ranks have no images of a short last batch
             ++steps_with_images;
             step_losses += of_step.loss();
         }
@@ -30,7 +30,7 @@ struct SoFar {
     double mean_loss() const { return step_losses / double(steps_with_images); }
 };
 
-/// The lines that all scripts share.
+/// The behaviour that the lines of all scripts share.
 class ScriptLines : public ProgressLines {
 public:
     ScriptLines(const RunShape& run, Terminal& terminal) : run_(run), terminal_(terminal) {}
@@ -67,13 +67,13 @@ public:
     }
 
 protected:
-    /// A step of an epoch, counted from 0.
+    /// Prints a step of an epoch; both count from 0.
     virtual void print_step(int64_t /*epoch*/, int64_t /*index*/, const StepRecord&) {}
     virtual void print_training(const EpochSummary&, const std::vector<RankEpochRow>&) {}
     virtual void print_test(int64_t epoch, const EvalResult& e, bool best) {
         terminal_.line(plain_test_line(run_, epoch, e, best));
     }
-    /// An epoch is over, with its evaluation if it had one.
+    /// Prints an epoch, after its evaluation if it has one.
     virtual void print_epoch(int64_t /*epoch*/) {}
     virtual void print_end() {}
 
@@ -96,16 +96,16 @@ private:
 
     SoFar so_far_;
     int64_t last_step_ = -1;
-    std::optional<int64_t> open_epoch_;  // trained, and whether an evaluation follows is not known yet
+    std::optional<int64_t> open_epoch_;  // an epoch that was trained; it is not known yet if an evaluation follows
     Clock::time_point began_ = Clock::now(), epoch_began_ = began_, epoch_ended_ = began_;
 };
 
-/// pytorch/examples, mnist, with the time of each epoch.
+/// The lines of pytorch/examples, mnist, with the time of each epoch.
 class PytorchExampleLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 
     void print_step(int64_t epoch, int64_t index, const StepRecord& r) override {
-        if (tally_of_own(r).images == 0) return;  // of a short last batch
+        if (tally_of_own(r).images == 0) return;  // this rank has no images of a short last batch
         print(formatted("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f", (long long)epoch,
                         (long long)(index * run_.global_batch), (long long)run_.images,
                         100.0 * double(index) / double(run_.steps_per_epoch), unsigned_nan(tally_of_own(r).loss())));
@@ -122,7 +122,8 @@ class PytorchExampleLines final : public ScriptLines {
     void print_end() override { print(formatted("Total time= %.3fs", seconds())); }
 };
 
-/// One line an epoch and rank. Each rank's log has its own; rank 0 shows those of the others.
+/// One line per epoch and rank. Each rank's log has that rank's lines; rank 0 also shows the
+/// others'.
 class MnistLinearLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 
@@ -131,7 +132,7 @@ class MnistLinearLines final : public ScriptLines {
         test_ = formatted(", test loss: %.6f, test acc: %.2f%%", unsigned_nan(e.loss), 100 * e.accuracy);
     }
     void print_epoch(int64_t epoch) override {
-        // of an epoch that was trained before the run was resumed, only the evaluation is known
+        // if an epoch was trained before the run was resumed, only its evaluation is known
         ranks_.resize(size_t(run_.ranks), {.loss = NAN, .accuracy = NAN});
         for (size_t rank = 0; rank < ranks_.size(); ++rank) {
             const RankEpochRow& own = ranks_[rank];
@@ -151,8 +152,8 @@ class MnistLinearLines final : public ScriptLines {
     std::string test_;
 };
 
-/// Running means. The time of a batch is that of one, without its wait for data: the script starts
-/// its clock when it has the batch.
+/// Running means. The time of a batch excludes its wait for data, because the script starts its
+/// clock when it has the batch.
 class PyramidnetLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 
@@ -168,7 +169,7 @@ class PyramidnetLines final : public ScriptLines {
     }
 };
 
-/// pytorch/examples, imagenet: each figure as it is, and in brackets its mean over the epoch.
+/// The lines of pytorch/examples, imagenet: each figure, and in brackets its mean over the epoch.
 class ImagenetLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 

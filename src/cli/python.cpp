@@ -19,8 +19,8 @@
 namespace convoy {
 namespace {
 
-/// Looks for the modules, which takes a tenth of the time that importing them does; not in the
-/// current folder, which `python -c` would search first.
+/// Checks that the modules can be found, which takes a tenth of the time of importing them. Does
+/// not look in the current folder, which `python -c` would search first.
 constexpr const char* has_all =
     "import sys; sys.path[:] = [p for p in sys.path if p[:1] == '/']; import importlib.util as u; "
     "sys.exit(not all(u.find_spec(m) for m in ('h5py', 'matplotlib', 'numpy')))";
@@ -45,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
     return all;
 }
 
-/// Replaces a forked child by the program; only calls that are safe after fork().
+/// Replaces a forked child by the program. Calls only functions that are safe after fork().
 [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& variables, pid_t parent,
                          int input, bool silent) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);

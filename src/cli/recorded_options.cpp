@@ -28,14 +28,14 @@ std::string value_of(const std::vector<std::string>& args, const std::string& op
     return "";
 }
 
-/// Whether a recipe is still to say what the command line leaves open.
+/// Returns true if the command line leaves open what a recipe could say.
 bool may_be_incomplete(const std::vector<std::string>& args) {
     const auto given = [&](const char* option) { return !value_of(args, option).empty(); };
     return !given("--data") || !(given("--batch-size") || given("--batch-per-rank") || given("--config"));
 }
 
-/// Reads the options of the run in `folder` from its metrics, or from its newest checkpoint where
-/// the metrics were moved away. Without options if there is no run.
+/// Returns the options of the run in `folder`, from its metrics. If these are missing, takes the
+/// newest checkpoint. Returns no options if there is no run.
 RecordedOptions recorded_in(const std::string& folder) {
     RecordedOptions recorded{.path = folder + "/metrics.h5"};
     try {
@@ -65,7 +65,8 @@ std::string names_in_list(const std::string& list, char separator) {
     return names;
 }
 
-/// The words that started this process's parent; none if it is another user's, or gone.
+/// Returns the words of the command that started this process's parent. Empty if the parent is
+/// another user's or has ended.
 std::vector<std::string> words_of_parent() {
     std::vector<std::string> words;
     std::ifstream file("/proc/" + std::to_string(::getppid()) + "/cmdline");
@@ -73,8 +74,8 @@ std::vector<std::string> words_of_parent() {
     return words;
 }
 
-/// Returns "mpirun -np 2 ": as it was typed, if this process's parent is a launcher; else the
-/// usual command for this number of ranks.
+/// Returns "mpirun -np 2 ". If this process's parent is a launcher, returns its command as it was
+/// typed; else the usual command for this number of ranks.
 std::string launcher_of(const std::vector<std::string>& args, int ranks) {
     static const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "prterun", "srun"};
     std::vector<std::string> words = words_of_parent();

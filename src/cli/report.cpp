@@ -1,5 +1,4 @@
-// convoy report: reads the metric files of runs, and says in one table or paragraph what people
-// look for in them.
+// convoy report: summarises runs from their metric files, in a table or paragraphs.
 #include <cstdio>
 
 #include "base/project.h"
@@ -24,7 +23,7 @@ Format format_of(const std::string& text) {
     fail(Exit::usage, "--format " + text + " is unknown; choose text, markdown, csv or json");
 }
 
-/// The file that was asked for, or the one next to the executable's folder, if it is there.
+/// Returns the published figures of the given file, or of the checkout's file if it is found.
 std::vector<ScalingRun> published(const std::string& given) {
     if (!given.empty()) return read_published(given);
     if (const std::string path = project_file(published_file); !path.empty()) return read_published(path);
@@ -32,8 +31,8 @@ std::vector<ScalingRun> published(const std::string& given) {
     return {};
 }
 
-/// The runs as cells. Warns and leaves out a run that ran out of memory on an unknown number of
-/// ranks.
+/// Converts runs to cells. Leaves out, with a warning, runs that ran out of memory on an unknown
+/// number of ranks.
 std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
     std::vector<ScalingRun> cells;
     for (const RunSummary& s : runs) {

@@ -1,6 +1,6 @@
 // convoy sweep: trains once for each combination of some options' values, one after the other, and
-// compares the runs. Each training is a separate process, so that one that fails does not end
-// the others.
+// compares the runs. Each training is a separate process, so a failed training does not end the
+// sweep.
 #include <unistd.h>
 
 #include <csignal>
@@ -21,7 +21,7 @@
 namespace convoy {
 namespace {
 
-/// "output/sweep-20261126-180000"
+/// Returns "output/sweep-20261126-180000".
 std::string default_folder() {
     const std::time_t now = std::time(nullptr);
     std::tm local{};
@@ -30,7 +30,7 @@ std::string default_folder() {
     return text;
 }
 
-/// Each training is started by mpirun, which cannot be done on a rank of another.
+/// Refuses to run under mpirun, because a rank cannot start another mpirun for each training.
 void check_no_ranks() {
     for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
         if (std::getenv(variable))
@@ -62,15 +62,15 @@ std::string words_of(int code) {
     }
 }
 
-/// "build/convoy sweep lr=0.1,0.2 --data DIR --output FOLDER"
+/// Returns the command to repeat: "build/convoy sweep lr=0.1,0.2 --data DIR --output FOLDER".
 std::string again(const SweepSpec& spec) {
     std::string text = shell_word(own_command()) + " sweep";
     for (const std::string& word : spec.args) text += " " + shell_word(word);
     return text + " --output " + shell_word(spec.output);
 }
 
-/// A folder for mpirun's own files, while trainings run. Without it, mpirun uses a folder in /tmp
-/// whose name is known before, and that another user could have made.
+/// A folder for mpirun's files while trainings run. Otherwise mpirun would use a folder in /tmp
+/// with a predictable name, which another user could have made.
 class MpirunFolder {
 public:
     explicit MpirunFolder(bool wanted) {
@@ -93,13 +93,14 @@ private:
 };
 
 struct Outcome {
-    std::vector<std::string> done;  ///< folders
+    std::vector<std::string> done;  ///< run folders of finished trainings
     std::vector<std::string> failed;
-    int first_failure = 0;  ///< its exit code
+    int first_failure = 0;  ///< exit code of the first training that failed
     int stopped = 0;        ///< exit code of a sweep that was stopped; 0: it was not
 };
 
-/// Whether a training that ended with this code was to end, and the others, too.
+/// Returns the sweep's exit code if it must stop: after a signal, or after a training that was told
+/// to stop. Otherwise returns 0.
 int stopped_with(int code, int signal) {
     constexpr int interrupted = 128 + SIGINT;
     if (signal != 0) return signal == SIGINT ? interrupted : int(Exit::requeue);
@@ -108,7 +109,7 @@ int stopped_with(int code, int signal) {
 
 Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
     Outcome outcome;
-    // Looked up once. If a build replaces the executable later, its link ends in " (deleted)".
+    // Resolved once, because after a rebuild the link ends in " (deleted)".
     char path[4096];
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
     const std::string executable = length > 0 ? std::string(path, size_t(length)) : own_command(),

@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 constexpr size_t most_runs = 1000;
 
-/// An option, and the values that are to be tried.
+/// An option, and the values to try.
 struct Varied {
     std::string option;
     Words values;
@@ -35,7 +35,7 @@ OptionsOf command(int64_t& ranks) {
         .without = {"resume", "overwrite", "print-config"}};
 }
 
-/// A command line in parts: the words between options, and the options without --ranks and
+/// The parts of a command line: words that are not options, and the options except --ranks and
 /// --output.
 struct Parts {
     Words between, options, ranks;
@@ -54,7 +54,7 @@ Parts parts_of(const Words& args, const po::options_description& known) {
         Words words = {args[i]};
         const po::option_description* option = name.empty() ? nullptr : known.find_nothrow(name, false);
         const bool has_next = equals == std::string::npos && i + 1 < args.size();
-        // of an unknown option, which is refused later, what looks like its value
+        // an unknown option is refused later; until then the next word counts as its value
         const bool takes_next =
             option ? option->semantic()->min_tokens() > 0 : has_next && args[i + 1].find('=') == std::string::npos;
         if (has_next && takes_next && !args[i + 1].starts_with("--")) words.push_back(args[++i]);
@@ -70,7 +70,7 @@ Parts parts_of(const Words& args, const po::options_description& known) {
     return parts;
 }
 
-/// Names by which a training is only started, or which say where it goes.
+/// Returns false for options that only say how a training is started or where it writes.
 bool can_be_varied(const std::string& option) {
     static const std::set<std::string> others = {"ranks", "dry-run"};
     return !others.contains(option) && !writing_options().contains(option);
@@ -96,8 +96,8 @@ Varied varied_of(const std::string& text, const po::options_description& known) 
     return varied;
 }
 
-/// All that the arguments vary. Throws Exit::usage if there is nothing, or an option also stands
-/// among the others.
+/// Returns all options that the arguments vary. Throws Exit::usage if there are none, or if one is
+/// also given with a single value.
 std::vector<Varied> all_varied(const Parts& parts, const po::options_description& known) {
     std::vector<Varied> all;
     for (const std::string& text : parts.between) {
@@ -114,14 +114,14 @@ std::vector<Varied> all_varied(const Parts& parts, const po::options_description
     return all;
 }
 
-/// A name for a folder: of a path only its end.
+/// Returns a name for a folder. If the value is a path, only its last part is used.
 std::string name_of(const std::string& option, const std::string& value) {
     const size_t end = value.find_last_not_of('/');
     const std::string path = value.substr(0, end + 1);
     return option + "-" + path.substr(path.rfind('/') + 1);
 }
 
-/// Every combination, without what the command line has besides.
+/// Returns every combination of values, without the other options of the command line.
 std::vector<SweepRun> combinations(const std::vector<Varied>& all) {
     std::vector<SweepRun> runs(1);
     for (const Varied& varied : all) {

@@ -12,8 +12,8 @@
 namespace convoy {
 namespace {
 
-/// Whether people watch a stream. Under a launcher the parent's stream tells: mpirun gives its
-/// first rank a pseudo-terminal even if its own output goes to a file.
+/// Returns true if people watch a stream. Under a launcher this depends on the parent's stream,
+/// because mpirun gives its first rank a pseudo-terminal even if its own output goes to a file.
 bool watched(std::FILE* stream) {
     const int descriptor = ::fileno(stream);
     if (!::isatty(descriptor)) return false;

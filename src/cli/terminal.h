@@ -1,5 +1,5 @@
-// The terminal's output: whole lines, and a status line below them that changes. Something is
-// printed at least every five seconds.
+// The terminal's output: whole lines, and a status line below them that changes. Heartbeat makes
+// sure that something is printed at least every five seconds.
 #pragma once
 #include <condition_variable>
 #include <cstdio>
@@ -14,28 +14,30 @@
 
 namespace convoy {
 
-/// A stream that people watch, shared by threads. On a terminal a status is replaced by what comes
-/// next; in a file it is a line. Texts may hold what files say: it is shown by printable().
+/// A stream that people read; threads share it. On a terminal, the next output replaces a status;
+/// in a file, a status is a line. Texts may contain data from files, so they are printed by
+/// printable().
 class Terminal {
 public:
-    /// `shown` false: everything is dropped, as on ranks other than 0.
+    /// `shown` false: nothing is printed, as on ranks other than 0.
     Terminal(std::FILE* to, bool shown);
     ~Terminal() { close(); }
     Terminal(const Terminal&) = delete;
 
-    /// Lines and statuses go to the end of this file, too, shown or not. Throws as LogFile.
+    /// Also appends lines and statuses to this file, even if `shown` is false. Throws what LogFile
+    /// throws.
     void log_to(const std::string& path);
-    /// `kept`: as of printable().
+    /// Prints a line. `kept`: see printable().
     void line(const std::string& text, std::string_view kept = "");
-    /// A line that another rank's log has: not for this one's.
+    /// Prints a line that is in another rank's log, so it is not added to this rank's log.
     void relay(const std::string& text);
     void status(const std::string& text);
-    /// A line on stderr.
+    /// Prints a line on stderr.
     void warning(const std::string& text);
-    double silent_seconds() const;  ///< since the last of these; 0 where nothing is shown
+    double silent_seconds() const;  ///< since the last output; 0 if nothing is shown
     /// Removes the status line, because other code writes next.
     void clear();
-    /// clear(), and from now on nothing is shown.
+    /// Does clear(). From then on prints nothing.
     void close();
 
 private:
@@ -47,16 +49,16 @@ private:
     bool shown_;
     const bool replaces_;
     mutable std::mutex mutex_;
-    bool status_ = false;  // one is shown, and the cursor is at its end
+    bool status_ = false;  // a status is shown, and the cursor is at its end
     Clock::time_point said_ = Clock::now();
     std::unique_ptr<LogFile> log_;
 };
 
-/// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says the
-/// operation.
+/// Returns "training: step 3 of 10, 0m36s so far, about 1m24s left". If the phase counts nothing,
+/// the text names the operation.
 std::string text_of(const Progress&, const char* operation, double seconds_in_phase);
 
-/// Shows the progress of an activity whenever nothing else was said for so long.
+/// Prints the progress of an activity when nothing was printed for `every_seconds`.
 class Heartbeat {
 public:
     Heartbeat(const Activity&, Terminal&, double every_seconds = 5);

@@ -22,8 +22,8 @@ std::string variable(const char* name) {
     return value ? value : "";
 }
 
-/// The job that Slurm's control groups say this process is in ("/slurm/uid_0/job_7/step_0"); empty
-/// where they say none, as without cgroups or in a container.
+/// Returns this process's job by Slurm's control groups ("/slurm/uid_0/job_7/step_0"). Empty if
+/// they do not show it, for example without cgroups or in a container.
 std::string job_of_groups(const std::string& root) {
     const std::string key = "/job_";
     for (const std::string& line : lines_of(root + "/proc/self/cgroup")) {

@@ -10,14 +10,14 @@ namespace convoy {
 struct TimeLimit {
     std::optional<Clock::time_point> deadline{};
     std::string name = "the time limit";  ///< for "stopped by …"
-    std::string note{};                   ///< when and why, if the user did not ask for it; or empty
-    std::string warning{};                ///< why the end that the environment gives is not obeyed; or empty
+    std::string note{};                   ///< says when and why, if the user did not ask for a limit; else empty
+    std::string warning{};                ///< says why the end in the environment is ignored; else empty
 };
 
-/// `option`: --time-limit in seconds, which wins over the environment; 0: not given.
-/// SLURM_JOB_END_TIME is not obeyed if it is past, or of another job than that of this process: a
-/// shell may have kept it from an earlier job (tmux, JupyterHub). `root` stands before /proc, for
-/// tests. Throws Exit::usage if the variable is no time.
+/// Returns the limit. `option` is --time-limit in seconds, which wins over the environment; 0: not
+/// given. SLURM_JOB_END_TIME is ignored if it is past, or if it belongs to another job than this
+/// process. A shell may have kept it from an earlier job (tmux, JupyterHub). `root` is put before
+/// /proc, for tests. Throws Exit::usage if the variable is not a time.
 TimeLimit time_limit_of(double option, const std::string& root = "");
 
 }  // namespace convoy

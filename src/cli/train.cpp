@@ -63,7 +63,8 @@ void print_transport(Terminal& terminal, const Placed& placed, const Backend& ba
         terminal.line("sums      over ranks by " + transport);
 }
 
-/// Collective: also what the run recorded that they continue, and rank 0's time limit.
+/// Collective. Returns the options, with those that the resumed run recorded, and rank 0's time
+/// limit.
 ParsedOptions read_options(Comm& comm, const std::vector<std::string>& args, TimeLimit& limit) {
     const OptionsOf options{.recorded = recorded_options(comm, args)};
     ParsedOptions parsed;
@@ -74,7 +75,7 @@ ParsedOptions read_options(Comm& comm, const std::vector<std::string>& args, Tim
     return parsed;
 }
 
-/// Collective. Throws as LogFile.
+/// Collective. Opens the log. Throws what LogFile throws.
 void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
     comm.together([&] {
         const std::string& folder = parsed.options.log_dir;
@@ -86,7 +87,7 @@ void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
     print_paths_of_recipe(terminal, parsed);
 }
 
-/// Collective: opens the run folder, and moves the trainer to the step where the run begins or
+/// Collective. Opens the run folder, and moves the trainer to the step where the run begins or
 /// resumes.
 void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal, InitialWeights initial) {
     std::optional<Checkpoint> from;
@@ -109,7 +110,7 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
     recorder.start(trainer.progress().step);
 }
 
-/// Collective: trains to the end, or until a rank is asked to stop.
+/// Collective. Trains to the end, or until a rank is asked to stop.
 void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& recorder, Console& console,
                 Requests& requests, const std::string& folder, const std::string& limit, const std::string& again) {
     const auto say = [&](const std::string& signal, int64_t step) {
@@ -139,7 +140,8 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
     });
 }
 
-/// Collective: prints a line if the run is done and left nothing to resume from.
+/// Collective. Prints a line and returns true if the run has finished and left nothing to resume
+/// from.
 bool ends_finished_run(Comm& comm, const RunPlace& place, const TrainingPrograms& programs, Terminal& terminal) {
     bool finished = false;
     comm.together([&] { finished = comm.root() && is_finished(place, programs.total_steps()); });
@@ -149,7 +151,7 @@ bool ends_finished_run(Comm& comm, const RunPlace& place, const TrainingPrograms
     return comm.max(int64_t(finished)) > 0;
 }
 
-/// Collective.
+/// Collective. Returns the exit code of the training.
 int exit_code(Comm& comm, const Trainer& trainer) {
     if (!trainer.stopped()) return int(Exit::done);
     const char* signal = signal_received();
@@ -174,18 +176,18 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] { check_world(comm); });
     Terminal terminal(stdout, comm.root());
     const Heartbeat heartbeat(comm.activity(), terminal);
-    // A dry run for a chip waits in no rank; cuDNN may list its plans for minutes.
+    // A dry run for a chip waits for no other rank, and cuDNN may list its plans for minutes.
     Watchdog watchdog(comm, o.chip.empty() ? o.watchdog : 0);
     check_same_program(comm);
     if (o.dry_run) return dry_run(comm, parsed, limit, terminal);
     open_log(comm, parsed, terminal);
-    static Requests requests;  // a signal may come until the process ends
+    static Requests requests;  // static, because a signal may come until the process ends
     stop_on_signals(requests);
 
     // 2. Backend
     const std::unique_ptr<Backend> backend = make_backend(o.device, o.backend, comm);
 
-    // 3. Data and model: what they are, before any image is read
+    // 3. Data and model, without reading an image
     Description d = describe_training(comm, *backend, parsed, limit.deadline);
     const DataSet train_data(comm, *backend, *d.train, 0, d.placed);
     const std::unique_ptr<DataSet> test_data =

@@ -1,4 +1,4 @@
-// Turns options about images into the part of each image that the model sees.
+// Resolves the options about images: which part of each image the model sees.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,8 @@
 namespace convoy {
 namespace {
 
-/// Vectors (f32) are taken as they are, and have no left and right.
+/// Refuses options that vectors (f32) do not support: they are not resized, and have no left and
+/// right.
 void check_vectors(const TrainOptions& o) {
     const Augment& a = o.setup.augment;
     for (const auto& [given, option] : {std::pair{a.pad > 0, "--crop-pad"},
@@ -30,7 +31,7 @@ void check_vectors(const TrainOptions& o) {
 
 int side_of(const TrainOptions& o) { return o.image_size.side; }
 
-/// Whether images have the size that the model sees.
+/// Returns true if images have the size that the model sees.
 bool of_model_size(const TrainOptions& o, const SplitInfo& data) {
     return !data.ragged && (side_of(o) == 0 || (side_of(o) == data.height && side_of(o) == data.width));
 }

@@ -1,4 +1,4 @@
-// The table of options of `convoy train`, and what they mean together.
+// The table of options of `convoy train`, and the checks of options that depend on one another.
 #include "cli/train_options.h"
 
 #include <algorithm>

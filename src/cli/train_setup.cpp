@@ -21,7 +21,8 @@ void derive_fields(TrainOptions& o) {
 
 namespace {
 
-/// Adam's steps do not grow with momentum: there the unit has no effect.
+/// Returns true if rates have the unit kilostep. Adam ignores it, because its steps do not grow
+/// with momentum.
 bool per_kilostep(const TrainOptions& o) { return o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam; }
 
 /// Returns the divisor of --lr-unit kilostep: samples, times the growth of a step under Nesterov
@@ -68,7 +69,7 @@ int64_t logical_ranks_of(const TrainOptions& o, int ranks) {
     return o.accumulate > 0 ? o.accumulate * ranks : o.virtual_ranks;
 }
 
-/// The logical ranks, or the ranks where there are none.
+/// Returns the number of logical ranks, or of ranks if there are no logical ones.
 int64_t parts_of_batch(const TrainOptions& o, int ranks) {
     const int64_t logical = logical_ranks_of(o, ranks);
     return logical > 0 ? logical : ranks;

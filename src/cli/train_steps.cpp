@@ -27,13 +27,13 @@ size_t checkpoint_bytes(const State& state, int64_t ranks) {
 constexpr const char *order_of_samples = "order of samples (--data-placement, --stream-block-mib)",
                      *order_of_a_stream = "stream, blocks of %zu bytes";
 
-/// Returns the run folder, and the checkpoint that the run resumes from.
+/// Returns the run folder, and the checkpoint that the run resumes from, as the options name them.
 RunPlace place_of(Comm& comm, const TrainOptions& o) {
     RunPlace place;
     place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model.name) : o.output);
     place.overwrite = o.overwrite;
     place.checkpoint = o.resume.file;
-    // A checkpoint of another folder starts a new run here, with new metrics.
+    // A checkpoint from another folder starts a new run here, with new metrics.
     place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
     return place;
 }
@@ -52,8 +52,8 @@ void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     if (block > 0) wish = {Placement::stream, wish.stream_block > 0 ? wish.stream_block : block, wish.here};
 }
 
-/// Returns the options that the run recorded which this one continues; empty if there is none.
-/// Collective.
+/// Collective. Returns the recorded options of the run that this one continues; empty if there is
+/// none.
 std::string recorded_configuration(Comm& comm, const TrainOptions& o) {
     const RunPlace run = place_of(comm, o);
     std::string recorded;
@@ -70,9 +70,9 @@ std::string list_text(const std::vector<float>& numbers) {
     return text;
 }
 
-/// Reads --init-from on rank 0, unless the run continues from a checkpoint that `recorded` is of.
-/// Mean and deviation are then those that the weights were trained with, unless the options give
-/// others. Collective.
+/// Reads --init-from on rank 0, unless the run continues from the checkpoint that has the options
+/// `recorded`. Mean and deviation become those of the weights, unless the options give others.
+/// Collective.
 void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& recorded, Description& d) {
     TrainOptions& o = parsed.options;
     if (o.tuning.from.empty()) return;
@@ -92,8 +92,8 @@ void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& re
     d.setup.preprocessing = preprocessing_of(o, d.train->info());
 }
 
-/// Returns which stem a resnet got by image size, and how its work compares with the other's; empty
-/// where the options or the model leave no choice.
+/// Returns a note on the stem that a resnet got by image size, and on the work of both stems. Empty
+/// if the options or the model leave no choice.
 std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
     const std::string stem = stem_of(model);
     if (stem.empty() || o.model.stem != "auto") return "";
@@ -107,7 +107,7 @@ std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
                      other.stem.c_str());
 }
 
-/// Describes the choices that the options leave to Convoy.
+/// Describes the choices that Convoy made because the options leave them open.
 SetupNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
     SetupNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
@@ -224,7 +224,7 @@ void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainin
         programs.build();
         if (o.resume.newest || !o.resume.file.empty())
             backend.set_aside(copy, "the checkpoint to resume from", MemoryOwner::each_rank);
-        // One may still be written while the next is taken.
+        // One checkpoint may still be written while the next one is taken.
         if (comm.root())
             backend.set_aside(2 * copy, "copying the training's state for checkpoints", MemoryOwner::this_rank);
     });
@@ -237,7 +237,7 @@ std::string note_on_signals(const RunFiles& files, const State& state, int64_t r
     try {
         seconds = estimated_seconds(files.run(), bytes);
     } catch (const Error&) {
-        return "";  // a full disk has other warnings
+        return "";  // other warnings report a full disk
     }
     if (seconds <= 0.75 * left) return "";
     return formatted(

@@ -1,4 +1,4 @@
-// Steps of `convoy train` that its --dry-run takes too, so that both refuse the same.
+// Parts of `convoy train` that --dry-run runs too, so that both refuse the same.
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,15 +13,16 @@
 
 namespace convoy {
 
-/// The files and folders that options name.
+/// Returns the files and folders that options name.
 std::vector<std::string> paths_of(const ParsedOptions&);
-/// Says which data set, checkpoint and other files a recipe names: it may come from another person.
+/// Prints which data set, checkpoint and other files a recipe names, because it may come from
+/// another person.
 void print_paths_of_recipe(Terminal&, const ParsedOptions&);
 
-/// Collective. Throws Exit::usage if another rank runs another Convoy, or with other libraries.
+/// Collective. Throws Exit::usage if ranks run different versions of Convoy or of its libraries.
 void check_same_program(Comm&);
 
-/// Facts about a training that options, manifests and headers tell.
+/// Facts about a training that options, manifests and headers determine.
 struct Description {
     std::unique_ptr<SplitReader> train, test;
     TrainSetup setup;
@@ -37,21 +38,21 @@ struct Description {
         test.reset();
     }
 };
-/// Collective. Reads no image. Puts numbers in the place of automatic rates. Throws Exit::usage for
-/// options without effect on the device or the model, too.
+/// Collective. Reads no image. Replaces automatic rates by numbers. Throws Exit::usage, also for
+/// options without effect on the device or the model.
 Description describe_training(Comm&, const Backend&, ParsedOptions&, std::optional<Clock::time_point> deadline);
 
-/// Returns the most that the run folder will hold [bytes]: the checkpoints that are kept and one
-/// that is being written, three files of the model, and the metrics.
+/// Returns an upper bound for the bytes in the run folder: the checkpoints that are kept, one that
+/// is being written, three files of the model, and the metrics.
 size_t expected_bytes(const TrainOptions&, const TrainingPrograms&, int64_t ranks);
 
-/// Returns where the run writes, and the checkpoint that it resumes from; programs are then
-/// prepared with that checkpoint's tuning. Collective. Throws Exit::io if the folder cannot be
-/// written or has no room for what the training will leave there, Exit::bad_input if that
-/// checkpoint cannot be opened.
+/// Returns the run folder, and the checkpoint that the run resumes from. Prepares the programs with
+/// that checkpoint's tuning. Collective. Throws Exit::io if the folder cannot be written or has too
+/// little room for the files of the training. Throws Exit::bad_input if that checkpoint cannot be
+/// opened.
 RunPlace prepare_in_place(Comm&, Backend&, const TrainOptions&, TrainingPrograms&);
 
-/// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
+/// Collective. For a run without --output, makes a folder with an unused name.
 void make_default_folder(Comm&, const TrainOptions&, RunPlace&);
 
 /// Prints the deadline that the environment sets, or a warning why it is ignored.
@@ -61,8 +62,8 @@ void print_limit(Terminal&, const TimeLimit&);
 /// checkpoints, do not fit.
 void build_programs(Comm&, Backend&, const TrainOptions&, TrainingPrograms&);
 
-/// Rank 0 only. A warning if this disk is too slow to save a checkpoint in the seconds that mpirun
-/// leaves its ranks after a TERM; empty if it is fast enough.
+/// Rank 0 only. Returns a warning if this disk is too slow to save a checkpoint in the seconds
+/// between mpirun's TERM and its KILL. Empty if it is fast enough.
 std::string note_on_signals(const RunFiles&, const State&, int64_t ranks);
 
 /// Returns the facts that a resumed run must share with the run before.

@@ -1,6 +1,5 @@
-// convoy verify DIR: reads every byte of a data set, and prints what it saw. Compares the
-// manifest's SHA-256 of each file, the Fletcher-32 of each chunk, and the mean and deviation of the
-// pixels.
+// convoy verify DIR: reads every byte of a data set, and prints a summary. Compares the manifest's
+// SHA-256 of each file, the Fletcher-32 of each chunk, and the mean and deviation of the pixels.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,11 +22,11 @@ namespace fs = std::filesystem;
 namespace po = boost::program_options;
 namespace {
 
-/// The problems of a data set: the first of each file.
+/// The first problem of each file of a data set.
 class Problems {
 public:
     explicit Problems(const std::string& dir) : dir_(dir) {}
-    /// Runs `check`; an Error that it throws is kept.
+    /// Runs `check`. If it throws an Error, keeps that as a problem.
     template <class Check> void of(const Check& check) {
         try {
             check();
@@ -35,7 +34,7 @@ public:
             add(problem);
         }
     }
-    /// Throws the only problem. Prints several, a line each, and throws how many there are.
+    /// Throws the problem if there is only one. Otherwise prints each, and throws their number.
     void report() const {
         if (found_.size() == 1) throw Error(found_[0]);
         for (const Error& problem : found_) std::fprintf(stderr, "convoy: %s\n", problem.what());
@@ -54,14 +53,14 @@ private:
 
     const std::string dir_;
     std::vector<Error> found_;
-    std::set<std::string> files_;  ///< that have a problem
+    std::set<std::string> files_;  ///< files that have a problem
 };
 
 void verify_file(const std::string& path, const ManifestEntry& entry) {
     std::error_code error;
     if (fs::status(path, error).type() == fs::file_type::not_found)
         fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
-    // before all of its bytes are read: an empty file of any size takes no room on a disk
+    // checked before all bytes are read, because a sparse file of any size takes no room on a disk
     const uint64_t bytes = size_of_input(path, "convert the data set again");
     if (bytes != uint64_t(entry.bytes))
         fail(Exit::bad_input, path + ": has " + std::to_string(bytes) + " bytes, manifest.json says " +
@@ -73,7 +72,7 @@ void verify_file(const std::string& path, const ManifestEntry& entry) {
                                   "convert the data set again");
 }
 
-/// Compares each file with its line in the manifest; returns the bytes of all.
+/// Compares each file with its line in the manifest. Returns the total bytes.
 int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& manifest, Problems& problems) {
     std::set<std::string> listed;
     int64_t bytes = 0;
@@ -95,13 +94,13 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
     return bytes;
 }
 
-/// Facts that reading all of a split shows.
+/// Facts that are found by reading all of a split.
 struct Seen {
-    std::vector<int64_t> classes;  ///< images of each
+    std::vector<int64_t> classes;  ///< number of images of each class
     PixelCounts pixels;            ///< of uint8 images
 };
 
-/// The row to which rows from `first` on have about `bytes` of pixels.
+/// Returns the end of the block of rows from `first` on whose pixels take about `bytes`.
 int64_t end_of_block(const SplitInfo& info, const std::vector<ImagePlace>& places, int64_t first, int64_t bytes) {
     if (!info.ragged) return std::min(info.images, first + std::max<int64_t>(1, bytes / int64_t(info.row_bytes())));
     int64_t end = first + 1;

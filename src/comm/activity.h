@@ -10,11 +10,11 @@
 
 namespace convoy {
 
-/// A phase of the work that users wait for, and its progress.
+/// A phase of the work that a user waits for, and its progress.
 struct Progress {
     const char* phase = "start";             ///< a string literal
     const char* unit = "";                   ///< unit of the counts: "step"
-    int64_t first = 0, done = 0, total = 0;  ///< first: `done` when the phase began; total 0: nothing is counted
+    int64_t first = 0, done = 0, total = 0;  ///< first: `done` when the phase began; total 0: no count
     Clock::time_point since = Clock::now();
     bool rated = false;  ///< true: show units per second
 };

@@ -33,13 +33,13 @@ struct Unbound {
     std::string near;     ///< processors of the NUMA node of its GPU; empty: no preference
 };
 /// Returns the processors for each rank of a node, in order. An empty list leaves a rank unbound.
-/// All are empty if the launcher gave ranks different cores. The lists of ranks near the same cores
-/// are empty if there are more such ranks than cores. Otherwise each gets whole cores, and ranks
+/// All are empty if the launcher gave ranks different cores. Lists are also empty for ranks near
+/// the same cores if there are more such ranks than cores. All other ranks get whole cores; ranks
 /// near the same cores get equal numbers of them, give or take one.
 std::vector<std::string> share_out(const Machine&, const std::vector<Unbound>& ranks);
 
-/// Binds the calling thread, and the threads it starts, to its part from share_out(); if not
-/// `wanted`, leaves it as it is. `bus`: PCI bus id of this rank's GPU, or empty. Returns where the
+/// Binds the calling thread, and the threads it starts, to its part from share_out(). Does not bind
+/// it if `wanted` is false. `bus`: PCI bus id of this rank's GPU, or empty. Returns where the
 /// thread runs: "processors 0-7 of NUMA node 0; mlx5_0 is near". Collective.
 std::string bind_rank(Comm&, const std::string& bus, bool wanted);
 

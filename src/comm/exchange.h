@@ -22,8 +22,8 @@ public:
         void* data;
         size_t bytes;
     };
-    /// Starts a round of messages. The n-th round of a rank matches the n-th rounds of the others:
-    /// each must receive there what is sent to it.
+    /// Starts a round of messages. The n-th round of a rank matches the n-th rounds of the other
+    /// ranks. In it, each rank must receive what others send to it.
     void start(const std::vector<Message>& receive, const std::vector<Message>& send);
     /// Lets MPI make progress on the rounds in flight, without blocking.
     void progress();

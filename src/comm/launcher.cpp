@@ -58,7 +58,8 @@ void check_session_folder() {
     if (S_ISLNK(found.st_mode)) refuse(folder, "is a link");
     if (found.st_uid != ::geteuid()) refuse(folder, "belongs to another user");
     if (found.st_mode & (S_IWGRP | S_IWOTH)) refuse(folder, "may be written by others");
-    // A user who may rename in a folder above can put another folder here.
+    // Checks the folders above, too: a user who may rename in one of them can put another folder
+    // here. Ids of people begin at 1000.
     constexpr uid_t first_person = 1000;
     for (std::filesystem::path above = std::filesystem::path(folder).parent_path(); ::stat(above.c_str(), &found) == 0;
          above = above.parent_path()) {
@@ -73,8 +74,9 @@ void ask_no_display() { setenv("HWLOC_COMPONENTS", "-gl", 0); }
 
 SingleProcess::SingleProcess() {
     if (is_launched()) return;
-    // Such processes all have the same job number, so they must not share a folder of that name.
-    // The transport `tcp` would listen on every network, though no process is to connect.
+    // All single processes have the same job number, so they must not share a folder named after
+    // it. The only transport is `self`, because `tcp` would listen on every network, though no
+    // process will connect.
     for (const auto& [name, value] : {std::pair("OMPI_MCA_ess_singleton_isolated", "1"),
                                       {"OMPI_MCA_orte_create_session_dirs", "0"},
                                       {"OMPI_MCA_pml", "ob1"},

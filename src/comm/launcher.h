@@ -1,5 +1,5 @@
-// Facts about launchers: how mpirun of OpenMPI 4.1 and 5.0 ends its ranks, and what a launcher says
-// in the environment.
+// Facts about launchers: how mpirun of OpenMPI 4.1 and 5.0 ends its ranks, and which environment
+// variables a launcher sets.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,24 +21,24 @@ Grace launcher_grace(const std::string& library);
 /// True if the environment says that a launcher started this process.
 bool is_launched();
 
-/// Returns this process's rank as its launcher says it, before MPI starts; 0 without a launcher.
+/// Returns this process's rank from the launcher's environment, before MPI starts; 0 without a
+/// launcher.
 int launched_rank();
 
-/// Throws Exit::usage if the folder where mpirun of OpenMPI 4 keeps its files on this host is a
-/// link, belongs to another user, or may be written by others, or if this is so for a folder above
-/// it (which may have the sticky bit). It has a name that can be guessed,
-/// and mpirun uses one that is there already.
+/// Checks the folder where mpirun of OpenMPI 4 keeps its files on this host. Its name can be
+/// guessed, and mpirun uses such a folder even if another user made it. Throws Exit::usage if the
+/// folder is a link, belongs to another user, or may be written by others. A folder above it must
+/// not belong to another person. Others may write to it only if it has the sticky bit.
 void check_session_folder();
 
-/// Tells hwloc, Convoy's own and OpenMPI's, not to ask X servers for GPUs. Where none runs, another
-/// user can answer in its place. A value of HWLOC_COMPONENTS that is set already is kept. Call it
-/// first in main; programs that this one starts inherit the setting.
+/// Makes hwloc, in Convoy and in OpenMPI, not ask X servers for GPUs. If no X server runs, another
+/// user can answer in its place. Does not change HWLOC_COMPONENTS if that is set already. Call it
+/// first in main; child processes inherit the setting.
 void ask_no_display();
 
-/// If no launcher started this process, tells OpenMPI through the environment to start without its
-/// daemon, its folder, its search for network cards and its open ports, while this object lives.
-/// This saves 0.3 s.
-/// Variables that are set already keep their values.
+/// While this object lives, and if no launcher started this process, OpenMPI starts without its
+/// daemon, its folder, its search for network cards and its open ports. This saves 0.3 s. It does
+/// so by environment variables, and leaves those that are already set.
 class SingleProcess {
 public:
     SingleProcess();

@@ -1,5 +1,6 @@
-// A block of memory that every rank reads in full though each rank wrote only its own part. The
-// ranks of a node share one copy where shared memory has room for it; otherwise each keeps its own.
+// A block of memory that every rank can read as a whole, although each rank wrote only its own
+// part. The ranks of a node share one copy if shared memory has room for it; otherwise each has a
+// copy.
 #pragma once
 #include <cstddef>
 #include <vector>

@@ -1,7 +1,8 @@
-// OpenMPI's ranks of a node send through files vader_segment.* (4 MiB each; sm_segment.* since
-// OpenMPI 5), and share windows through files osc_sm.*; by default all of them lie in /dev/shm. It
-// removes them at its end. After a kill -9 of mpirun or the loss of a node they would take memory
-// for ever. Their names can be guessed, and OpenMPI takes files over that another user made before.
+// The files through which OpenMPI's ranks of a node communicate, by default in /dev/shm. They send
+// through vader_segment.* (4 MiB each; sm_segment.* since OpenMPI 5) and share windows through
+// osc_sm.*. OpenMPI removes these files when it ends. After a kill -9 of mpirun or the loss of a
+// node, they would take memory for ever. Their names can be guessed, and OpenMPI uses a file even
+// if another user made it.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,24 +11,23 @@
 
 namespace convoy {
 
-/// The segments that this process maps and that still have a name, each once.
+/// Returns the segments that this process maps and that still have a name, each once.
 std::vector<std::string> mapped_segments();
 
-/// Takes the names away: the files last as long as processes map them. Only once every rank of the
-/// node maps them all.
+/// Removes the names. The files last as long as processes map them. Call it only when every rank of
+/// the node maps them all.
 void remove_names(const std::vector<std::string>& segments);
 
-/// Gives each name back, of an empty file: OpenMPI complains in MPI_Finalize about a name that is
-/// gone.
+/// Makes an empty file for each name again, because MPI_Finalize complains about a missing name.
 void restore_names(const std::vector<std::string>& segments);
 
-/// A folder in /dev/shm that only this user may enter (mode 0700, a random name). OpenMPI makes the
-/// files of this rank there, if this object is made before MPI_Init and destroyed after
-/// MPI_Finalize. It holds no file while the rank computes. A process that is killed leaves it
-/// empty, and the next start removes it: a folder that no living process uses has no lock.
+/// A folder in /dev/shm that only this user may enter (mode 0700, a random name). OpenMPI makes
+/// this rank's files there, if this object is made before MPI_Init and destroyed after
+/// MPI_Finalize. The folder holds no file while the rank computes. If the process is killed, an
+/// empty folder without a lock remains, and the next start removes it.
 ///
-/// No folder is made if no launcher started this process, if one of OpenMPI's settings names
-/// another place, or if /dev/shm takes no folder.
+/// No folder is made if no launcher started this process, if a setting of OpenMPI names another
+/// place, or if /dev/shm takes no folder.
 class SegmentFolder {
 public:
     SegmentFolder();
@@ -36,9 +36,10 @@ public:
     SegmentFolder(const SegmentFolder&) = delete;
     SegmentFolder& operator=(const SegmentFolder&) = delete;
 
-    /// Removes the folder, unless a file is in it. For a process that is about to be ended.
+    /// Removes the folder, unless a file is in it. Call it also when this process is about to be
+    /// ended.
     void remove();
-    /// Empty if there is none.
+    /// Returns the path; empty if there is no folder.
     const std::string& path() const { return path_; }
 
 private:

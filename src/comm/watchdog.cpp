@@ -93,7 +93,7 @@ void Watchdog::hold_reports() {
     const std::lock_guard lock(mutex_);
     try {
         held_.emplace(std::filesystem::path(folder_).parent_path(), HeldFolder::IfLink::follow_own);
-    } catch (const Error&) {  // another host's
+    } catch (const Error&) {  // the folder is on another host
     }
 }
 

@@ -23,8 +23,8 @@ public:
 
     /// Sets the folder for the ranks' reports: RUN/stalled. It is created when it is needed.
     void report_to(const std::string& folder);
-    /// Opens the folder above that one, which is there now: reports go there even if its path is
-    /// exchanged later. On a host that does not share it, they go by the path.
+    /// Opens the folder above the reports' folder, which must exist by now. Reports then go there
+    /// even if its path is exchanged later. On hosts that do not share it, they go by the path.
     void hold_reports();
 
 private:

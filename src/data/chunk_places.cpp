@@ -11,7 +11,7 @@ namespace {
 struct FoundChunk {
     haddr_t address = HADDR_UNDEF;
     hsize_t bytes = 0;     ///< in the file
-    unsigned skipped = 0;  ///< filters that it did not pass through, a bit each
+    unsigned skipped = 0;  ///< a bit for each filter that was not applied
 };
 
 #if H5_VERSION_GE(1, 14, 0)
@@ -37,7 +37,7 @@ std::vector<FoundChunk> find_chunks(hid_t set, size_t, size_t chunks, hsize_t ro
 
 #else
 
-// HDF5 looks for each from the first one on.
+// HDF5 searches for each chunk from the first one on.
 constexpr size_t most_chunks = 32'768;
 
 std::vector<FoundChunk> find_chunks(hid_t set, size_t rank, size_t chunks, hsize_t rows, const std::string& name,
@@ -62,7 +62,7 @@ std::vector<FoundChunk> find_chunks(hid_t set, size_t rank, size_t chunks, hsize
 void check_layout(hid_t file, hid_t set, const h5::Extent& extent, hid_t stored, const std::string& name,
                   const std::string& path) {
     const h5::Handle creation(H5Fget_create_plist(file)), type(H5Dget_type(set));
-    hsize_t before = 0;  // bytes of something else, from which HDF5 does not count
+    hsize_t before = 0;  // size of a user block; HDF5 counts addresses from its end
     if (H5Pget_userblock(creation, &before) < 0 || before != 0)
         fail(Exit::bad_input, path + ": does not begin with its HDF5 part; make it with 'convoy convert'");
     if (H5Tequal(type, stored) <= 0)
@@ -83,7 +83,7 @@ ChunkPlaces locate_chunks(hid_t file, const std::string& name, hid_t stored, con
     check_layout(file, set, extent, stored, name, path);
     const hsize_t rows = extent.chunk[0], chunks = (extent.dims[0] - 1) / rows + 1;
     const uint64_t bytes = extent.chunk_bytes + fletcher32_bytes, end = size_of_input(path, was_it_moved);
-    check_stored(extent, chunks * bytes, name, path);  // before there is memory for as many
+    check_stored(extent, chunks * bytes, name, path);  // checked before memory for that many chunks is allocated
     ChunkPlaces places{.bytes = size_t(extent.chunk_bytes), .rows = int64_t(rows), .addresses = {}};
     for (const FoundChunk& chunk : find_chunks(set, extent.dims.size(), size_t(chunks), rows, name, path)) {
         const bool inside = chunk.address != HADDR_UNDEF && bytes <= end && chunk.address <= end - bytes;

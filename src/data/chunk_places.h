@@ -1,5 +1,6 @@
-// Where HDF5 keeps the chunks of a data set, so that they can be read without it: any number of
-// threads at once, and past a file system that hangs while HDF5's lock is needed elsewhere.
+// Finds where HDF5 keeps the chunks of a data set, so that they can be read without HDF5. Any
+// number of threads can then read at once. A file system that hangs does not hold HDF5's lock,
+// which others need.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,20 +10,20 @@
 
 namespace convoy {
 
-/// The places of the chunks of a data set. Its chunks are whole rows, so that they hold its bytes
-/// one after the other. In the file, fletcher32_bytes follow each; the last chunk is stored whole,
-/// however little of it is used.
+/// The places of the chunks of a data set. Each chunk consists of whole rows, so chunks hold the
+/// data set's bytes one after the other. In the file, a checksum of fletcher32_bytes follows each
+/// chunk. The last chunk has full size, even if little of it is used.
 struct ChunkPlaces {
     size_t bytes = 0;                 ///< of one chunk, without its checksum
     int64_t rows = 0;                 ///< of one chunk
     std::vector<uint64_t> addresses;  ///< [chunks], bytes from the beginning of the file
 };
 
-/// Returns the places of data set `name`, which checked_extent took, in an open file. Throws
-/// Exit::bad_input if its elements are not `stored` as they are in memory, its chunks not whole
-/// rows, a chunk is missing, of another size than it must have or outside the file. HDF5 before
-/// 1.14 takes time that grows with the square of the number of chunks; more than 32768 are refused
-/// there.
+/// Returns the places of data set `name`, which checked_extent() accepted, in an open file. Throws
+/// Exit::bad_input if the elements do not have the type `stored`, or if chunks are not whole rows.
+/// Also throws it for a chunk that is missing, has the wrong size, or lies outside the file. In
+/// HDF5 before 1.14 the time grows with the square of the number of chunks; there, more than 32768
+/// chunks are refused.
 ChunkPlaces locate_chunks(hid_t file, const std::string& name, hid_t stored, const std::string& path);
 
 }  // namespace convoy

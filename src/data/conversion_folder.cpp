@@ -24,7 +24,7 @@ const std::string begin_of_mark = "mark-";
 constexpr size_t mark_characters = 20;
 constexpr const char* advice = "choose another --to";
 
-/// True if `name` exists, also as a link without a target. Also true if that cannot be known.
+/// True if `name` exists, even as a link without a target, or if that cannot be known.
 bool may_be_there(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     return ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
@@ -63,7 +63,8 @@ bool is_of_conversion(const std::string& name) {
            continues(begin_of_mark, [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
-/// Throws Exit::usage unless the folder is empty or that of a conversion. Those have a lock.
+/// Throws Exit::usage unless the folder is empty or a conversion's. A conversion's folder has a
+/// lock.
 void check_content(const HeldFolder& folder) {
     std::error_code error;
     const std::vector<std::string> names = folder.names(error);
@@ -90,7 +91,7 @@ void ConversionFolder::remove() const {
     std::error_code error;
     std::vector<std::string> names = own_->held().names(error);
     std::erase_if(names, [](const std::string& name) { return name == lock_name || !is_of_conversion(name); });
-    names.push_back(lock_name);  // last: the next conversion refuses what is left without it
+    names.push_back(lock_name);  // last, because without a lock the next conversion refuses the remaining files
     if (!error) error = own_->remove_only(names);
 }
 
@@ -106,7 +107,7 @@ std::string ConversionFolder::take() {
     std::error_code ignored;
     for (const std::string& name : held.names(ignored))
         if (name.starts_with(begin_of_mark)) ignored = held.remove(name);
-    // A random name, so that no cache of a network file system remembers it as missing.
+    // A random name. No cache of a network file system can have noted that it is missing.
     std::string mark = begin_of_mark + random_name(mark_characters);
     held.open_new(mark);
     return mark;
@@ -132,7 +133,7 @@ ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) 
     const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {
-        for (const char* old : {identity_file, shards_folder, records_folder})  // first what makes the rest valid
+        for (const char* old : {identity_file, shards_folder, records_folder})  // the identity validates the others
             if (const std::error_code error = held.remove_tree(old))
                 fail(Exit::io, held.shown(old) + ": cannot be removed (" + error.message() + "); remove it");
         replace_in(held, identity_file, identity);

@@ -1,15 +1,15 @@
 // OUT.partial, the folder of an unfinished conversion: its shards, and a record of each finished
 // one. A conversion that was killed resumes there. Several processes work in it, each on its own
-// shards. Each holds the folder open, so a folder that replaces it later is never used. A folder
-// that holds anything else is a user's, and is refused.
+// shards. Each process holds the folder open, so it never uses a folder that replaces this one
+// later. A folder with any other content belongs to a user, and is refused.
 //
 //   lock                a conversion works in the folder; removed last
-//   conversion.json     what the shards depend on
+//   conversion.json     everything that the shards depend on
 //   mark-RANDOM         identifies this folder
 //   unpacked-SPLIT-N/   the content of compressed archives
 //   shards/             becomes OUT at the end
 //   records/NAME        the ShardRecord of a shard that lacks only mean and deviation
-//   records/NAME.open   mean and deviation are being added; a shard left like this is rebuilt
+//   records/NAME.open   mean and deviation are being added; such a shard is rebuilt by the next run
 //   records/NAME.done   the shard's line of the manifest
 #pragma once
 #include <filesystem>
@@ -28,27 +28,29 @@ class ConversionFolder {
 public:
     /// Changes nothing on disk. `destination`: the path of the data set.
     explicit ConversionFolder(const std::filesystem::path& destination);
-    /// Removes the folder if this process took it and began nothing in it. Never removes what a
-    /// conversion does not make.
+    /// Removes the folder if this process took it and began nothing in it. Never removes a file
+    /// that no conversion makes.
     ~ConversionFolder();
     ConversionFolder(const ConversionFolder&) = delete;
 
-    /// Makes the folder and locks it for this process. Call first, on one rank. Returns the mark
-    /// that identifies the folder, for join(). Throws Exit::usage if another process has locked
-    /// it, if it is another user's (OwnFolder), or if it holds what no conversion made.
+    /// Makes the folder and locks it for this process. Call it first, on one rank. Returns the mark
+    /// that identifies the folder, for join(). Throws Exit::usage if another process has locked the
+    /// folder, if it is another user's (OwnFolder), or if it has other content than a conversion's.
     std::string take();
     /// Opens the folder on the other ranks, after prepare(). Throws Exit::io if this rank finds
     /// another folder: it was replaced, or this host does not share the file system.
     void join(const std::string& mark);
     /// Returns the folder, after take() or join(). All files in it are opened through this.
     const OwnFolder& folder() const { return *own_; }
-    /// Returns the place where this rank reads a source, also if it was unpacked into the folder.
+    /// Returns the place where this rank reads a source, even if the source was unpacked into the
+    /// folder.
     FilePlace source(const std::string& path) const;
-    /// Content of the folder before this conversion: shards of the same conversion or of another.
+    /// The content of the folder when this conversion started: nothing, shards of the same
+    /// conversion, or of another one.
     enum class Before { nothing, same, other };
-    /// Removes what another conversion left, and returns what was there. Call on the rank that
-    /// called take(). `identity`: a text of everything that shards depend on. Throws Exit::io if a
-    /// file cannot be removed.
+    /// Removes the files of another conversion, and returns what was there. Call it on the rank
+    /// that called take(). `identity`: a text of everything that shards depend on. Throws Exit::io
+    /// if a file cannot be removed.
     Before prepare(const std::string& identity);
 
     FilePlace shard(const std::string& name) const { return {*shards_, name}; }

@@ -1,6 +1,6 @@
-// Decodes CIFAR-10 and CIFAR-100, each as records of bytes (the binary version) or as pickles (the
-// Python version). Both have planar pixels, which become NHWC. Members are collected before they
-// are joined, because archives hold them in another order (data_batch_2 last but one).
+// Decodes CIFAR-10 and CIFAR-100, from records of bytes (the binary version) or from pickles (the
+// Python version). Both have planar pixels, which become NHWC. All members are collected before
+// they are joined, because archives hold them in another order (data_batch_2 last but one).
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

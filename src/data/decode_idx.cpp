@@ -1,6 +1,7 @@
-// Decodes IDX files (MNIST and its relatives): a big-endian header, then bytes. The content decides
-// if a file is gzipped, not its name. Its length must match the header exactly. The claimed size
-// is checked against the file's size before it is reserved, and memory is used as bytes arrive.
+// Decodes IDX files (MNIST and its relatives): a big-endian header, then bytes. A file's content,
+// not its name, decides if it is gzipped. Its length must match the header exactly. The claimed
+// size is checked against the file's size before memory is reserved, and memory is used as bytes
+// arrive.
 #include <algorithm>
 #include <array>
 #include <filesystem>

@@ -35,8 +35,8 @@ bool are_same(const HeldFolder& a, const HeldFolder& b) {
 }
 
 /// Renames a folder to an unused name. On failure returns false and sets errno: EEXIST if the name
-/// is used. Network file systems lack such a rename: there, an empty folder that appears meanwhile
-/// is replaced.
+/// is used. Network file systems lack such a rename; there, it may replace an empty folder that
+/// appears meanwhile.
 bool rename_new(const HeldFolder& from, const std::string& name, const HeldFolder& to, const std::string& as) {
     if (::renameat2(from.fd(), name.c_str(), to.fd(), as.c_str(), RENAME_NOREPLACE) == 0) return true;
     if (errno == EEXIST) return false;

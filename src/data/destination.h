@@ -13,21 +13,21 @@ namespace convoy {
 /// be replaced.
 std::filesystem::path destination_of(const std::string& dir);
 
-/// The path that a data set will have. The constructor opens the folder that is there. Only that
-/// folder is deleted later, even if the path then leads to another one.
+/// The future path of a data set. The constructor opens the folder that is at that path now. Only
+/// that folder is deleted later, even if the path then leads to another one.
 class Destination {
 public:
     /// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds
-    /// only a data set. Also throws it for a link, and for another user's folder in a sticky
+    /// only a data set. Also throws it if `dir` is a link, or another user's folder in a sticky
     /// folder such as /tmp.
     explicit Destination(const std::string& dir, bool force = false);
     const std::filesystem::path& path() const { return path_; }
     /// Returns a warning if the path leads through a link of another user, else "".
     std::string warning() const;
     /// Renames the finished folder `name` in `working`, a folder beside path(), to path(). Deletes
-    /// the old folder if it is empty, or with `force` if it holds only a data set. Else keeps it
-    /// beside path(), and returns a line that says so. Throws Exit::io. Also throws it if path()
-    /// now leads to another folder than the constructor opened; that folder stays there.
+    /// the old folder if it is empty, or with `force` if it holds only a data set. Otherwise keeps
+    /// it beside path(), and returns a line that says so. Throws Exit::io, also if path() now leads
+    /// to another folder than the constructor opened. That folder stays there.
     std::string put_in_place(const OwnFolder& working, const std::string& name) const;
 
 private:

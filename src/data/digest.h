@@ -1,5 +1,5 @@
 // MD5 and SHA-256 of buffers and files, as lower-case hexadecimal. Files are streamed, never held
-// in memory. MD5 is here only because the pages of CIFAR and MNIST publish it; our manifests use
+// in memory. MD5 is used only because the pages of CIFAR and MNIST publish it; our manifests use
 // SHA-256.
 #pragma once
 #include <cstddef>

@@ -7,7 +7,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t lanes = 32;       // words a row
+constexpr size_t lanes = 32;       // words per row
 constexpr size_t most_rows = 360;  // more could overflow a lane's second sum: 65535 * 360 * 361 / 2 < 2^32
 constexpr uint64_t modulus = 65535;
 

@@ -32,10 +32,10 @@ private:
     hid_t id_ = H5I_INVALID_HID;
 };
 
-/// Returns HDF5's last complaint as " (HDF5: …)", for the end of a message; empty if there is
-/// none. Throws std::bad_alloc if memory did not suffice. `reading`: the file that was read, if
-/// any. An intact file never makes HDF5 allocate more at once than the file's size. Where that
-/// much memory is free, a failed allocation therefore means that the file is damaged.
+/// Returns HDF5's last complaint as " (HDF5: …)", for the end of a message; empty if there is none.
+/// Throws std::bad_alloc if memory did not suffice. `reading`: the file that was read, if any. For
+/// an intact file HDF5 never allocates more at once than the file's size. If that much memory is
+/// free, a failed allocation means that the file is damaged.
 std::string because(const std::string& reading = "");
 
 /// Throws the error for HDF5's last failure to read `what` of `path`: Inaccessible
@@ -57,9 +57,9 @@ Handle access_without_lock();
 /// HDF5, or older than V110. Throws Inaccessible (base/file_error.h) if it is missing, cannot be
 /// opened, or is open for writing.
 Handle open(const std::string& path);
-/// Says when chunks are written to disk: from a cache, when their data set is closed, or at once.
-/// If the disk is then full, HDF5 1.14 keeps an identifier of freed memory, and the next flush of
-/// any file crashes. A process that survives a failed write must therefore use at_once.
+/// When chunks are written to disk: from a cache, when their data set is closed; or at once. If the
+/// disk is full when the cache is written, HDF5 1.14 keeps an identifier of freed memory, and the
+/// next flush of any file crashes. So a process that survives a failed write must use at_once.
 enum class Chunks { cached, at_once };
 /// Creates a file on disk, with V110 bounds. Replaces a file or link there. Throws Exit::io.
 Handle create(const FilePlace&, Chunks chunks = Chunks::cached);
@@ -117,9 +117,10 @@ void set_attribute(hid_t object, const std::string& name, const std::vector<std:
 void set_checked_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
 
-/// The readers throw Exit::bad_input naming `path` and the attribute if it is missing, has another
-/// type, or is too large. A single string may have fixed or variable length. Several must have
-/// fixed length, because a thousand variable ones may all be the same megabyte of the file.
+/// The readers throw Exit::bad_input, naming `path` and the attribute, if it is missing, has
+/// another type, or is too large. A single string may have fixed or variable length. Several
+/// strings must have fixed length, because a thousand variable ones may all refer to the same
+/// megabyte of the file.
 bool has_attribute(hid_t object, const std::string& name);
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path);
 int64_t int_attribute(hid_t object, const std::string& name, const std::string& path);

@@ -1,6 +1,5 @@
-// Attributes of HDF5 objects, written and read. Reading trusts nothing: element counts and string
-// widths are checked against limits that no honest file reaches before memory is allocated for
-// them.
+// Writes and reads attributes of HDF5 objects. Files are not trusted: before memory is allocated,
+// element counts and string widths are checked against limits that no real file reaches.
 #include <algorithm>
 #include <cstring>
 
@@ -39,8 +38,8 @@ void put_fixed_strings(hid_t object, const std::string& name, int rank, const st
     put_attribute(object, name, type, type, rank, values.size(), bytes.data());
 }
 
-/// An attribute opened for reading, its element count checked against a limit that no honest file
-/// reaches.
+/// An attribute that is open for reading. Its element count was checked against a limit that no
+/// intact file reaches.
 struct Opened {
     Handle attribute, type;
     size_t count = 0;
@@ -50,15 +49,16 @@ struct Opened {
     fail_to_read(path, "attribute " + name, "make it again");
 }
 
-/// Whether `type` is, bit for bit, one of these little-endian standard types or its big-endian
-/// twin.
+/// Returns true if `type` equals one type of a pair, bit for bit. A pair is a little-endian
+/// standard type and its big-endian twin.
 bool is_one_of(hid_t type, std::initializer_list<std::pair<hid_t, hid_t>> pairs) {
     return std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
         return H5Tequal(type, pair.first) > 0 || H5Tequal(type, pair.second) > 0;
     });
 }
 
-/// HDF5 reads beyond its buffers for numbers whose bits lie elsewhere than those of standard types.
+/// Returns true for standard types. For numbers with another bit layout HDF5 reads beyond its
+/// buffers.
 bool is_standard(hid_t type, H5T_class_t type_class) {
     if (H5Tcommitted(type) > 0) return false;
     if (type_class == H5T_FLOAT)

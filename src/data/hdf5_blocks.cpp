@@ -55,7 +55,7 @@ std::string Blocks::look_at(uint64_t address, uint64_t bytes) const {
 }
 
 std::string Blocks::take(uint64_t address, uint64_t bytes, std::string_view signature, uint64_t wanted) {
-    constexpr size_t most_taken = 1 << 22;  // memory for a few hundred MiB of them
+    constexpr size_t most_taken = 1 << 22;  // limits the memory of the map to a few hundred MiB
     expect(address <= size_ && bytes <= size_ - address, "a part outside of the file");
     std::string block = look_at(address, std::min(bytes, wanted));
     expect(block.starts_with(signature), "a part of another kind than is said");

@@ -1,5 +1,5 @@
-// The bytes of an HDF5 file's structure, read without HDF5: blocks of the file, and the numbers in
-// them. Whoever reads them checks every number before using it.
+// Reads the bytes of an HDF5 file's structure without HDF5: blocks of the file, and the numbers in
+// them. Callers check every number before they use it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,10 +8,10 @@
 
 namespace convoy::h5 {
 
-/// Address of what is not there.
+/// Stands for an object that does not exist.
 constexpr uint64_t no_address = ~uint64_t(0);
 
-/// Thrown: what part of an object is not as in Convoy's files.
+/// Thrown if an object is not as in Convoy's files; `part` names the part that differs.
 struct Unfit {
     std::string part;
 };
@@ -19,12 +19,12 @@ struct Unfit {
 /// Throws Unfit unless `fits`.
 void expect(bool fits, const char* part);
 
-/// Numbers of a block, taken one after the other. Throws Unfit at its end.
+/// Reads the numbers of a block, one after the other. Throws Unfit at the end of the block.
 class Fields {
 public:
     explicit Fields(std::string_view bytes) : bytes_(bytes) {}
     std::string_view take(uint64_t count);
-    /// The next `count` bytes, the lowest one first; at most 8.
+    /// Returns the number in the next `count` bytes, at most 8, the lowest byte first.
     uint64_t number(size_t count);
     /// Throws Unfit unless the next `count` bytes are this number.
     void expect_number(uint64_t value, size_t count, const char* part);
@@ -34,24 +34,24 @@ private:
     std::string_view bytes_;
 };
 
-/// Bytes that hold any number up to `most`, as HDF5 counts them.
+/// Returns how many bytes HDF5 uses for any number up to `most`.
 size_t bytes_for(uint64_t most);
 
-/// Reads the blocks of a file, of which no two may overlap: HDF5 keeps one block per address, and
-/// would take it for one of another size.
+/// Reads the blocks of a file. No two blocks may overlap, because HDF5 caches one block per address
+/// and would take it for a block of another size.
 class Blocks {
 public:
     /// `fd` must stay open.
     Blocks(int fd, const std::string& path);
-    /// Returns the first `wanted` of the block's `bytes`. Throws Unfit if it lies outside of the
-    /// file or does not begin with `signature`; Inaccessible if it cannot be read.
+    /// Returns the first `wanted` of the block's `bytes`. Throws Unfit if the block lies outside
+    /// the file or does not begin with `signature`. Throws Inaccessible if it cannot be read.
     std::string take(uint64_t address, uint64_t bytes, std::string_view signature, uint64_t wanted);
     std::string take(uint64_t address, uint64_t bytes, std::string_view signature) {
         return take(address, bytes, signature, bytes);
     }
-    /// Reads bytes that belong to a block that is taken before or later.
+    /// Reads bytes of a block that is taken separately, before or after this call.
     std::string look_at(uint64_t address, uint64_t bytes) const;
-    /// Whether two blocks overlapped.
+    /// True if two blocks overlapped.
     bool overlapped() const { return overlapped_; }
 
 private:

@@ -10,13 +10,15 @@ namespace {
 
 constexpr uint64_t filtered = 1, page_bits = 10, page = 1 << page_bits;
 
-/// Bytes of a chunk's entry: address, stored bytes and filters that it skipped.
+/// Returns the bytes of a chunk's entry: its address, its size in the file, and the filters that it
+/// skipped.
 size_t entry_bytes(const ChunkIndex& index) {
     const size_t log2 = size_t(std::bit_width(index.chunk_bytes)) - 1;
     return 8 + std::min<size_t>(8, 1 + (log2 + 8) / 8) + 4;
 }
 
-/// Takes the bytes of the chunk that an entry names: many entries may name the same.
+/// Takes the bytes of the chunk that an entry names, because several entries may name the same
+/// bytes.
 void take_chunk(Blocks& blocks, Fields entry, size_t width) {
     const uint64_t address = entry.number(8), bytes = entry.number(width - 12);
     if (address == no_address) return;
@@ -35,13 +37,15 @@ void check_begin(Fields& fields, uint64_t array) {
     if (array != no_address) fields.expect_number(array, 8, "a chunk index's block");
 }
 
-/// Bytes of a block of `entries`, of which more than a page have a checksum for each page.
+/// Returns the bytes of a block of `entries`. If there is more than one page, each page has a
+/// checksum.
 uint64_t block_bytes(uint64_t before, uint64_t entries, size_t entry) {
     const uint64_t pages = entries > page ? (entries + page - 1) / page : 0;
     return before + entries * entry + 4 + pages * 4;
 }
 
-/// Takes the chunks of a block's pages; HDF5 uses those that have a bit in `marks`, from `mark` on.
+/// Takes the chunks of a block's pages. HDF5 uses only the pages whose bit in `marks` is set; the
+/// first page's bit is `mark`.
 void take_pages(Blocks& blocks, uint64_t address, uint64_t entries, std::string_view marks, uint64_t mark,
                 size_t width) {
     for (uint64_t first = 0; first < entries; first += page, ++mark) {
@@ -73,9 +77,10 @@ void check_fixed(Blocks& blocks, const ChunkIndex& index) {
     if (pages > 0) take_pages(blocks, block + 14 + marks + 4, index.chunks, used, 0, width);
 }
 
-/// An extensible array: an index block, whose first four entries are its own. Then groups of data
-/// blocks, 29 in all: group u has 2^(u/2) blocks of 16 * 2^((u+1)/2) entries. The index block names
-/// the blocks of the first four groups. Each later group has a separate block that names them.
+/// An extensible array. An index block has the first four entries itself. The others are in 29
+/// groups of data blocks: group u has 2^(u/2) blocks of 16 * 2^((u+1)/2) entries. The index block
+/// names the blocks of the first four groups. Each later group has a separate block that names its
+/// blocks.
 class ExtensibleArray {
 public:
     ExtensibleArray(Blocks& blocks, const ChunkIndex& index)
@@ -91,12 +96,12 @@ public:
         fields.expect_number(first_entries, 1, "a chunk index's blocks");
         fields.expect_number(4, 1, "a chunk index's blocks");
         fields.expect_number(page_bits, 1, "a chunk index's pages");
-        fields.take(32);  // numbers and bytes of blocks, of which HDF5 uses none
+        fields.take(32);  // counts and sizes of blocks, which HDF5 does not use
         const uint64_t end = fields.number(8);
         fields.take(8);
         const uint64_t block = fields.number(8);
         if (block != no_address) check_index_block(block);
-        // HDF5 looks at each of them, also at those that no block holds.
+        // HDF5 reads each of these entries, even those that no block holds.
         expect(end <= entries_, "a chunk index's number of chunks");
     }
 
@@ -132,7 +137,7 @@ private:
         const std::string_view used = fields.take(marks);
         check_data_blocks(fields, group, used);
     }
-    /// HDF5 does not use the place in the array that a data block notes.
+    /// Does not check the position that a data block records, because HDF5 does not use it.
     void check_data_blocks(Fields& addresses, uint64_t group, std::string_view used) {
         const uint64_t entries = entries_of(group), pages = entries > page ? entries / page : 0;
         const uint64_t own = pages == 0 ? entries * entry_ : 0;
@@ -152,7 +157,7 @@ private:
     Blocks& blocks_;
     const ChunkIndex& index_;
     const size_t entry_;
-    uint64_t entries_ = 0;  // that blocks hold
+    uint64_t entries_ = 0;  // number of entries in the blocks so far
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where HDF5 notes the places of a data set's chunks.
+// The index in which HDF5 records the places of a data set's chunks.
 #pragma once
 #include <vector>
 
@@ -6,18 +6,18 @@
 
 namespace convoy::h5 {
 
-/// How chunks of one data set are found, if each is filtered.
+/// Describes the index of one data set, whose chunks all have a filter.
 struct ChunkIndex {
     unsigned kind = 0;              ///< 1 one chunk, 3 fixed array, 4 extensible array, 5 B-tree
-    uint64_t address = no_address;  ///< of kind 1: of the chunk
-    size_t rank = 0;                ///< of the data set
-    uint64_t chunk_bytes = 0;       ///< of a chunk, unfiltered
-    uint64_t chunks = 0;            ///< at most, where that is limited
-    uint64_t stored_bytes = 0;      ///< of kind 1: of the chunk in the file
+    uint64_t address = no_address;  ///< of the index; kind 1: of the chunk itself
+    size_t rank = 0;                ///< number of dimensions of the data set
+    uint64_t chunk_bytes = 0;       ///< bytes of a chunk, without its checksum
+    uint64_t chunks = 0;            ///< largest number of chunks, if there is a limit
+    uint64_t stored_bytes = 0;      ///< kind 1: bytes of the chunk in the file
 };
 
-/// Checks the blocks of an index that there is, and takes the bytes of each chunk: no two chunks
-/// may lie in the same ones. Chunks are not read, and may have a wrong length. Throws Unfit.
+/// Checks the blocks of an index, and takes the bytes of each chunk, because no two chunks may
+/// overlap. Does not read chunks, whose length may be wrong. Throws Unfit.
 void check_chunk_index(Blocks&, const ChunkIndex&);
 
 }  // namespace convoy::h5

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t dense_node_bytes = 512;
 
-/// A tree while it is read.
+/// Reads one tree.
 class Tree {
 public:
     Tree(Blocks& blocks, Record kind, size_t node_bytes, size_t record_bytes, const std::function<void(Fields)>& visit)
@@ -38,14 +38,14 @@ public:
     }
 
 private:
-    /// The limits of nodes that are this many levels above the leaves.
+    /// The limits of nodes at one level; level 0 are the leaves.
     struct Level {
-        uint64_t records, below;  ///< at most in a node, and in a node and all below it
-        size_t count_bytes;       ///< of a number up to `below`
+        uint64_t records, below;  ///< most records in a node; in a node and all below it
+        size_t count_bytes;       ///< bytes of a number up to `below`
     };
 
     void plan(uint64_t depth) {
-        constexpr size_t around = 10;  // signature, version, kind and checksum
+        constexpr size_t around = 10;  // bytes of signature, version, kind and checksum
         const uint64_t leaf = (node_bytes_ - around) / record_bytes_;
         levels_.push_back({leaf, leaf, 0});
         for (uint64_t i = 1; i <= depth; ++i) {
@@ -56,7 +56,7 @@ private:
         }
     }
 
-    /// The recursion is as deep as the tree.
+    /// Reads a node and all below it. The recursion is as deep as the tree.
     void node(uint64_t address, uint64_t records, uint64_t level) {
         expect(records > 0 && records <= levels_[level].records && records <= left_, "a tree's node");
         const std::string block = blocks_.take(address, node_bytes_, level > 0 ? "BTIN" : "BTLF");
@@ -80,10 +80,10 @@ private:
     const size_t node_bytes_, record_bytes_;
     const std::function<void(Fields)>& visit_;
     std::vector<Level> levels_;
-    uint64_t left_ = 0;  // records that the header counts, and that were not met yet
+    uint64_t left_ = 0;  // records that the header counts and that were not read yet
 };
 
-/// The form that HDF5 gives every heap of attributes, or of links.
+/// The form of the heaps that HDF5 makes for attributes, or for links.
 struct HeapForm {
     size_t id_bytes, offset_bytes;
     uint64_t first_block;
@@ -91,7 +91,8 @@ struct HeapForm {
 
 constexpr HeapForm attribute_heap = {8, 5, 1024}, link_heap = {7, 4, 512};
 
-/// A fractal heap: blocks of doubling size, four a row, of which the first two rows are alike.
+/// A fractal heap: rows of four blocks. Block sizes double from row to row, except that the first
+/// two rows are alike.
 class Heap {
 public:
     Heap(Blocks& blocks, uint64_t address, const HeapForm& form) : blocks_(blocks), form_(form), address_(address) {
@@ -120,10 +121,10 @@ public:
         if (huge != no_address) note_huge(huge);
     }
 
-    /// The bytes of the file that belong to this heap: no fewer than those of all its objects.
+    /// Returns the bytes of the file that belong to this heap: at least those of all its objects.
     uint64_t bytes() const { return bytes_; }
 
-    /// The object that an id names.
+    /// Returns the object that an id names.
     std::string object(std::string_view id) const {
         constexpr uint64_t managed = 0x00, huge = 0x10;
         Fields fields(id);
@@ -145,7 +146,8 @@ public:
 
 private:
     static constexpr uint64_t row_width = 4, largest_block = 64 << 10, largest_object = 4 << 10;
-    /// Before the objects of a block: signature, version, address of the heap, offset and checksum.
+    /// Returns the bytes before the objects of a block: signature, version, address of the heap,
+    /// offset and checksum.
     size_t before_objects() const { return 4 + 1 + 8 + form_.offset_bytes + 4; }
 
     void check_begin(Fields& fields, uint64_t offset) const {
@@ -162,7 +164,8 @@ private:
         check_begin(fields, offset);
         bytes_ += bytes;
     }
-    /// A root of rows of blocks. More rows than those of blocks without blocks must be empty.
+    /// Reads a root that names rows of blocks. Rows of blocks larger than largest_block must be
+    /// empty.
     void indirect(uint64_t address, uint64_t rows) {
         constexpr uint64_t most_rows = 32;
         expect(rows <= most_rows, "a heap's rows");
@@ -180,7 +183,7 @@ private:
             }
         }
     }
-    /// Notes objects that are larger than largest_object.
+    /// Records the objects that are larger than largest_object.
     void note_huge(uint64_t address) {
         each_record(blocks_, address, Record::huge_object, dense_node_bytes, 24, [&](Fields record) {
             const uint64_t at = record.number(8), bytes = record.number(8), id = record.number(8);
@@ -193,13 +196,14 @@ private:
     Blocks& blocks_;
     const HeapForm form_;
     const uint64_t address_;
-    uint64_t end_ = 0;  // of the last block, in the heap
+    uint64_t end_ = 0;  // end of the last block, as an offset in the heap
     uint64_t bytes_ = 0;
     std::map<uint64_t, std::string> direct_;                  // blocks by offset
     std::map<uint64_t, std::pair<uint64_t, uint64_t>> huge_;  // address and bytes of objects by id
 };
 
-/// `by_order` follows `by_name`. Before the heap's id, their records have as many bytes.
+/// The records of both trees: `name_bytes` and `order_bytes` are their sizes, `before_name_id` and
+/// `before_order_id` the bytes before the heap's id in them.
 struct DenseForm {
     HeapForm heap;
     Record by_name;
@@ -219,7 +223,7 @@ void each_dense(Blocks& blocks, const DenseStore& store, const DenseForm& form,
         return [&, before_id, left = heap.bytes()](Fields record) mutable {
             record.take(before_id);
             const std::string object = heap.object(record.take(form.heap.id_bytes));
-            // Many records of one large object would take hours to read.
+            // Stops trees whose many records name one large object: reading these would take hours.
             expect(object.size() <= left, "an object that a tree names twice");
             left -= object.size();
             if (form.by_name == Record::attribute_by_name)

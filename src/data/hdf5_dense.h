@@ -1,5 +1,5 @@
-// Where HDF5 keeps more than eight attributes or links: in a fractal heap, found by B-trees of
-// version 2.
+// Reads the structure in which HDF5 keeps more than eight attributes or links: a fractal heap,
+// indexed by B-trees of version 2.
 #pragma once
 #include <functional>
 
@@ -17,18 +17,18 @@ enum class Record : unsigned {
     filtered_chunk = 11
 };
 
-/// Calls visit(record) for each record of a tree whose nodes and records have these sizes. Throws
+/// Calls visit(record) for each record of a tree with these sizes of nodes and records. Throws
 /// Unfit if the tree contradicts itself.
 void each_record(Blocks&, uint64_t address, Record kind, size_t node_bytes, size_t record_bytes,
                  const std::function<void(Fields)>& visit);
 
-/// Addresses of a heap and of its trees; no_address: none.
+/// Addresses of a heap and of its trees; no_address: there is none.
 struct DenseStore {
     uint64_t heap = no_address, by_name = no_address, by_order = no_address;
 };
 
-/// Calls visit(message) for each attribute or link that a name leads to. Throws Unfit if heap or
-/// trees contradict themselves, or are of another form than HDF5 gives them.
+/// Calls visit(message) for each attribute or link in the tree of names. Throws Unfit if heap or
+/// trees contradict themselves, or have another form than HDF5 gives them.
 void each_dense_attribute(Blocks&, const DenseStore&, const std::function<void(Fields)>& visit);
 void each_dense_link(Blocks&, const DenseStore&, const std::function<void(Fields)>& visit);
 

@@ -1,4 +1,4 @@
-// A driver of HDF5, as its reference calls what reads the bytes of files.
+// A file driver for HDF5: the functions by which HDF5 reads the bytes of a file.
 #include "data/hdf5_descriptor.h"
 
 #include <fcntl.h>
@@ -24,13 +24,13 @@ namespace {
 struct OpenFile {
     H5FD_t known;  // first: HDF5 has a pointer to this part
     int fd;
-    haddr_t bytes, used;  // of the file, and up to where HDF5 may read
+    haddr_t bytes, used;  // bytes of the file; end of the part that HDF5 may read
 };
 
 OpenFile& file_of(H5FD_t* known) { return *reinterpret_cast<OpenFile*>(known); }
 const OpenFile& file_of(const H5FD_t* known) { return *reinterpret_cast<const OpenFile*>(known); }
 
-/// Notes errno in the words that HDF5 has for it, which data/hdf5_failure.cpp reads.
+/// Reports errno in HDF5's own words, which data/hdf5_failure.cpp reads.
 herr_t refused(const char* action, hid_t kind) {
     const int code = errno;
     H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO, kind,
@@ -58,7 +58,7 @@ herr_t close_file(H5FD_t* known) {
     return 0;
 }
 
-/// Bytes behind the end of the file are zeros, as HDF5's own driver has it.
+/// Reads bytes. Those beyond the end of the file are zero, as in HDF5's own driver.
 herr_t read_file(H5FD_t* known, H5FD_mem_t, hid_t, haddr_t from, size_t bytes, void* to) {
     auto* left = static_cast<char*>(to);
     while (bytes > 0) {
@@ -87,7 +87,7 @@ H5FD_class_t driver_class() {
     H5FD_class_t made{};
 #if H5_VERSION_GE(1, 13, 0)
     made.version = H5FD_CLASS_VERSION;
-    made.value = H5FD_class_value_t(512);  // HDF5 leaves the numbers from here on to programs
+    made.value = H5FD_class_value_t(512);  // HDF5 leaves the numbers from 512 on to programs
 #endif
     made.name = "convoy_descriptor";
     made.maxaddr = (haddr_t(1) << 63) - 1;

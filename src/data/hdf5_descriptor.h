@@ -1,5 +1,5 @@
-// Lets HDF5 read a file that is open already. HDF5 itself opens files by their paths, and a file
-// may be exchanged between its check and that.
+// Lets HDF5 read a file that is already open. HDF5 itself opens files by path, and a file may be
+// exchanged between its check and HDF5's open.
 #pragma once
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace convoy::h5 {
 
-/// Opens the file of descriptor `fd` read-only; HDF5 reads it by a copy of `fd`. `path` is only its
-/// name. Throws as h5::open() does.
+/// Opens the file of descriptor `fd` read-only. HDF5 reads it through a copy of `fd`; `path` is
+/// used only as its name. Throws what h5::open() throws.
 Handle open_descriptor(int fd, const std::string& path);
 
 }  // namespace convoy::h5

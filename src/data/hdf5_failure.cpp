@@ -13,12 +13,12 @@
 namespace convoy::h5 {
 namespace {
 
-/// The bottom of HDF5's error stack: what it says went wrong first.
+/// The innermost entry of HDF5's error stack, which is the first failure.
 struct Failure {
     hid_t major = H5I_INVALID_HID, minor = H5I_INVALID_HID;  ///< HDF5's codes
     int system = 0;                                          ///< errno, if the system refused something; else 0
-    bool locking = false;                                    ///< what it refused was a lock
-    std::string text;                                        ///< empty if it says nothing
+    bool locking = false;                                    ///< true: the system refused a lock
+    std::string text;                                        ///< HDF5's message; may be empty
 };
 
 Failure innermost_error() {
@@ -33,8 +33,8 @@ Failure innermost_error() {
     };
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &failure);
     std::string& text = failure.text;
-    // "unable to open file: name = 'a.h5', errno = 24, error message = 'Too many open files', flags
-    // = 0, …"
+    // The text is "unable to open file: name = 'a.h5', errno = 24, error message = 'Too many open
+    // files', flags = 0, …".
     if (const size_t at = text.rfind("errno = "); at != std::string::npos) {
         failure.system = std::atoi(text.c_str() + at + 8);
         failure.locking = text.starts_with("unable to lock");
@@ -47,18 +47,18 @@ Failure innermost_error() {
     return failure;
 }
 
-/// Whether bytes were read that do not match their checksum. Words and depth differ by version:
-/// Fletcher-32 itself reports a chunk in HDF5 1.10, the filter pipeline in 1.14; the cache reports
-/// metadata.
+/// Returns true if bytes did not match their checksum. The reporting part of HDF5 differs by
+/// version: for a chunk, Fletcher-32 itself in 1.10 and the filter pipeline in 1.14; for metadata,
+/// the cache.
 bool is_checksum_mismatch(const Failure& f) {
     const bool by_a_checker = f.major == H5E_STORAGE || f.major == H5E_PLINE || f.major == H5E_CACHE;
     return by_a_checker && f.minor == H5E_READERROR && f.system == 0;
 }
 
-/// Whether as much memory as HDF5 takes at once for a sound file can still be had. mmap, because
-/// compilers leave out an unused allocation.
+/// Returns true if there is still as much memory as HDF5 allocates at once for an intact file. Uses
+/// mmap, because compilers remove an unused allocation.
 bool has_memory_for(const std::string& path) {
-    constexpr size_t structures = size_t(16) << 20;  // HDF5's own, that no file holds
+    constexpr size_t structures = size_t(16) << 20;  // for HDF5's own structures, which are in no file
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(path, error);
     if (error) return false;
@@ -68,7 +68,7 @@ bool has_memory_for(const std::string& path) {
     return true;
 }
 
-/// ": cannot be VERB: REASON; ADVICE" if it was the system that refused something, else empty.
+/// Returns ": cannot be VERB: REASON; ADVICE" if the system refused something, else "".
 std::string refusal_of(const Failure& failure, const std::string& verb, const std::string& otherwise,
                        const std::string& path = "") {
     if (failure.system == 0) return "";
@@ -78,7 +78,7 @@ std::string refusal_of(const Failure& failure, const std::string& verb, const st
     return ": cannot be " + verb + ": " + reason_and_advice(failure.system, otherwise, path);
 }
 
-/// Throws Inaccessible if it was the system that refused to read `what`, a file or what it holds.
+/// Throws Inaccessible if the system refused to read `what`, which is a file or a part of it.
 void fail_if_refused(const Failure& failure, const std::string& what) {
     const std::string refusal = refusal_of(failure, "read", "check the path and the file system", what);
     if (!refusal.empty()) throw Inaccessible(what + refusal);

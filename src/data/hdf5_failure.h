@@ -1,5 +1,5 @@
-// Explains failed HDF5 calls: the system refused the file, or the file is damaged. HDF5's error
-// codes tell most of it, because its words change from version to version.
+// Explains failed HDF5 calls: the system refused the file, or the file is damaged. It uses HDF5's
+// error codes as far as possible, because its messages change from version to version.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,17 +15,17 @@ namespace convoy::h5 {
 /// the name clears it.
 [[noreturn]] void fail_to_read_rows(hid_t dataset, const std::string& path);
 
-/// The path of the file that an object lies in.
+/// Returns the path of the file that contains an object.
 std::string path_of(hid_t object);
 
-/// The name of a data set, for people.
+/// Returns the name of a data set, for people.
 std::string name_of(hid_t object);
 
-/// Throws Exit::io: why H5Fcreate could not make `path`.
+/// Throws Exit::io with the reason why H5Fcreate could not make `path`.
 [[noreturn]] void fail_to_create(const std::string& path);
 
-/// Evaluates the result of H5Lexists or H5Aexists for `name` in `object`. Throws Inaccessible if
-/// the file could not be read; false if it is damaged.
+/// Returns the result of H5Lexists or H5Aexists for `name` in `object` as a bool. Throws
+/// Inaccessible if the file could not be read. Returns false if it is damaged.
 bool exists_in(htri_t answer, hid_t object, const std::string& name);
 
 }  // namespace convoy::h5

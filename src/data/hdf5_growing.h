@@ -1,4 +1,4 @@
-// A data set whose number of rows is known only at its end.
+// Writes a data set whose number of rows is known only at its end.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace convoy::h5 {
 
-/// Chunked, with Fletcher-32. Chunks are written whole, as they are full; the last one may be full
-/// in part. What does not fill even the first gives a set of one smaller chunk.
+/// A chunked data set with Fletcher-32. Each chunk is written as soon as it is full; the last one
+/// may be partly full. If the rows do not fill the first chunk, the data set has one smaller chunk.
 class GrowingSet {
 public:
-    /// Makes a data set of uint8 rows [row]; if `row` is empty, of single bytes.
+    /// Makes a data set of uint8 rows with shape `row`. If `row` is empty, a row is one byte.
     GrowingSet(hid_t file, const std::string& name, const std::vector<hsize_t>& row, hsize_t chunk_rows,
                const std::string& path);
     /// Appends rows [count, row]. Throws Exit::io.
     void append(const uint8_t* rows, size_t count);
-    /// Writes what is left; call once, last. There must have been a row.
+    /// Writes the remaining rows. Call it once, last. At least one row must have been appended.
     void finish();
-    /// Returns HDF5's handle of the data set, once it is finished.
+    /// Returns HDF5's handle of the data set, after finish().
     hid_t id() const { return set_; }
 
 private:
@@ -31,8 +31,8 @@ private:
     std::vector<hsize_t> dims_;
     size_t row_bytes_, chunk_bytes_;
     Handle set_;
-    hsize_t rows_ = 0;             // written
-    std::vector<uint8_t> buffer_;  // of the chunk that is not full
+    hsize_t rows_ = 0;             // rows written so far
+    std::vector<uint8_t> buffer_;  // rows of the chunk that is not full yet
 };
 
 }  // namespace convoy::h5

@@ -15,7 +15,8 @@ enum Class : unsigned {
     sequence = 9,
 };
 
-/// A name that ends with a zero byte; before version 3 more of them follow, up to eight bytes.
+/// Reads a name that ends with a zero byte. Before version 3, zero bytes pad it to a multiple of
+/// eight.
 void take_name(Fields& fields, unsigned version) {
     size_t letters = 1;
     while (fields.number(1) != 0) ++letters;
@@ -38,7 +39,7 @@ void take_members(Fields& fields, uint64_t members, uint64_t bytes, unsigned ver
     }
 }
 
-/// A type consists of others to a depth of three.
+/// Reads a type. It may consist of other types, to a depth of three.
 uint64_t take_type(Fields& fields, int depth) {
     constexpr int deepest = 3;
     const uint64_t first = fields.number(1), flags = fields.number(3), bytes = fields.number(4), count = flags & 0xffff;

@@ -1,4 +1,4 @@
-// Parts of object headers that stand alone: extents, types and attributes.
+// Reads parts of object headers: extents, types and attributes.
 #pragma once
 #include <vector>
 
@@ -7,14 +7,14 @@
 namespace convoy::h5 {
 
 struct RawExtent {
-    std::vector<uint64_t> dims, most;  ///< now, and at most (no_address: no limit)
-    uint64_t count = 0;                ///< elements; 2^62: at least as many
+    std::vector<uint64_t> dims, most;  ///< current and largest size; most: no_address if there is no limit
+    uint64_t count = 0;                ///< number of elements; 2^62 if there are that many or more
 };
 
-/// Each takes what it reads and leaves the rest. All throw Unfit.
+/// Each function removes what it reads from the fields. All throw Unfit.
 RawExtent take_extent(Fields&);
-/// Returns the bytes of an element. Types are numbers and texts, and those of dimension scales
-/// (compounds and sequences of references) and of h5py's Booleans (enumerations).
+/// Returns the bytes of an element. Accepts numbers and texts, the types of dimension scales
+/// (compounds and sequences of references), and h5py's Booleans (enumerations).
 uint64_t take_type(Fields&);
 void check_attribute(Fields);
 

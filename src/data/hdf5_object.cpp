@@ -45,7 +45,7 @@ public:
 
     std::vector<uint64_t> read(uint64_t address) {
         read_header(address);
-        for (size_t i = 0; i < more_.size(); ++i) {  // a part may name further ones
+        for (size_t i = 0; i < more_.size(); ++i) {  // a part may name further parts
             expect(i < most_parts && more_[i].bytes > 8 && more_[i].bytes <= most_bytes, "a header of many parts");
             const std::string block = blocks_.take(more_[i].address, more_[i].bytes, "OCHK");
             read_messages(std::string_view(block).substr(4, block.size() - 8));
@@ -64,7 +64,7 @@ public:
 
 private:
     static constexpr size_t most_parts = 256, most_messages = 4096;
-    static constexpr uint64_t most_bytes = 1 << 20;  // of messages that lie together
+    static constexpr uint64_t most_bytes = 1 << 20;  // limit for the messages of one block
 
     void read_header(uint64_t address) {
         constexpr uint64_t tracked = 4, indexed = 8, phases = 16, times = 32;
@@ -84,7 +84,7 @@ private:
     }
 
     void read_messages(std::string_view bytes) {
-        constexpr uint64_t shared = 2, known_flags = 1 | 4;  // constant, not to be shared
+        constexpr uint64_t shared = 2, known_flags = 1 | 4;  // allowed flags: constant, not to be shared
         Fields fields(bytes);
         const size_t header = tracked_ ? 6 : 4;
         while (fields.left() >= header) {
@@ -125,7 +125,8 @@ private:
         }
     }
 
-    /// Where attributes or links are; their greatest number so far has `width` bytes.
+    /// Reads the addresses of attributes or links. Their greatest number so far takes `width`
+    /// bytes.
     static void read_store(Fields fields, size_t width, DenseStore& store) {
         constexpr uint64_t tracked = 1, indexed = 2;
         fields.expect_number(0, 1, "a store's version");
@@ -191,11 +192,11 @@ private:
         index_.kind = unsigned(fields.number(1));
         index_.rank = size_t(sides - 1);
         expect(flags == (index_.kind == 1 ? one_filtered : 0), other_storage);
-        // The rest of the message, which depends on the kind of index.
+        // The rest of the message depends on the kind of index.
         switch (index_.kind) {
             case 1:
                 index_.stored_bytes = fields.number(8);
-                fields.take(4);  // filters that it skipped
+                fields.take(4);  // the filters that the chunk skipped
                 break;
             case 3: fields.expect_number(10, 1, "a chunk index"); break;
             case 4: fields.expect_number(0x0a'10'04'04'20, 5, "a chunk index"); break;
@@ -230,15 +231,15 @@ private:
     }
 
     Blocks& blocks_;
-    uint64_t seen_ = 0;  // bits of messages
+    uint64_t seen_ = 0;  // a bit for each kind of message read
     size_t messages_ = 0;
-    bool tracked_ = false;  // messages have the order in which attributes were made
+    bool tracked_ = false;  // messages record the order in which attributes were made
     std::vector<Part> more_;
     std::vector<uint64_t> children_;
     DenseStore links_, attributes_;
     RawExtent extent_;
     uint64_t type_bytes_ = 0, fill_bytes_ = 0;
-    std::vector<uint64_t> sides_;  // of a chunk; the last one is the bytes of an element
+    std::vector<uint64_t> sides_;  // sides of a chunk, then the bytes of an element
     ChunkIndex index_;
 };
 

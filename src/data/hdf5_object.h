@@ -1,4 +1,4 @@
-// The header of an object in an HDF5 file, and what belongs to the object alone.
+// Checks the header of an object in an HDF5 file, and the blocks that belong to this object alone.
 #pragma once
 #include <vector>
 

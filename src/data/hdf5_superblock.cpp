@@ -17,7 +17,7 @@ constexpr size_t length = covered + 4;            // of the superblock
 constexpr size_t version_at = 8, address_at = 9;  // bytes that hold the version, and the size of an address
 constexpr size_t length_at = 10, flags_at = 11;   // bytes of the size of a length, and the consistency flags
 constexpr size_t base_at = 12, extension_at = 20, end_at = 28, root_at = 36;  // addresses
-constexpr unsigned written = 1, written_for_readers = 4;  // flags: open for writing; so, in SWMR mode
+constexpr unsigned written = 1, written_for_readers = 4;  // flags: open for writing; open for writing in SWMR mode
 
 constexpr char signature[] = "\x89HDF\r\n\x1a\n";
 
@@ -73,7 +73,7 @@ bool has_signature(const InputBytes& file, int64_t at) {
     return std::memcmp(begin, signature, bytes) == 0;
 }
 
-/// HDF5 looks for its part at byte 512, 1024 and so on.
+/// Returns true if HDF5's signature is at byte 512, 1024 and so on, where HDF5 also looks for it.
 bool is_behind_a_user_block(const InputBytes& file) {
     for (int64_t at = 512; at < file.size(); at *= 2)
         if (has_signature(file, at)) return true;

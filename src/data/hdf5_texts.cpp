@@ -20,8 +20,8 @@ namespace convoy::h5 {
 namespace {
 
 constexpr uint64_t heap_header = 16, object_header = 16, most_heap_bytes = 16 << 20;
-constexpr uint64_t most_read = 256 << 20;  // bytes of heaps, for all texts of a file; Convoy's have 4 KiB each
-// An attribute in its file, as HDF5's format specification has it (version 3, a scalar): header,
+constexpr uint64_t most_read = 256 << 20;  // limit for the heaps of all texts of a file; Convoy's heaps have 4 KiB each
+// Sizes of an attribute in the file, by HDF5's format specification (version 3, a scalar): header,
 // name, type, extent, reference.
 constexpr size_t message_header = 9, most_name = 256, most_type = 64, extent_bytes = 4, reference_bytes = 16;
 constexpr size_t longest_message = message_header + most_name + most_type + extent_bytes + reference_bytes;
@@ -32,12 +32,12 @@ template <class T> T number(std::string_view bytes, size_t at) {
     return value;
 }
 
-/// The file that HDF5 has open.
+/// Reads the bytes of a file that HDF5 has open.
 class OpenBytes {
 public:
     OpenBytes(hid_t file, const std::string& path) : path_(path), fd_(descriptor_of(file, path)) {}
     const std::string& path() const { return path_; }
-    /// Up to `bytes` from `at` on; less at the end of the file.
+    /// Returns `bytes` bytes from `at` on, or fewer at the end of the file.
     std::string read(uint64_t at, size_t bytes) const {
         std::string all(bytes, '\0');
         size_t done = 0;
@@ -51,8 +51,9 @@ public:
         all.resize(done);
         return all;
     }
-    /// Calls visit(bytes) for blocks that overlap by less than the longest message, up to `end`.
-    /// Holes of the file are left out: a file of any length may consist of them.
+    /// Calls visit(bytes) for all blocks of the file up to `end`. Blocks overlap, so that one of
+    /// them holds each message as a whole. Skips holes, because a file of any length may consist of
+    /// them.
     void each_block(uint64_t end, const std::function<void(std::string_view)>& visit) const {
         constexpr size_t block = 1 << 20, with_overlap = block + longest_message - 1;
         for (uint64_t at = 0; at < end; at += block) {
@@ -69,9 +70,9 @@ private:
     const int fd_;
 };
 
-/// The text that `reference` names; none unless heap and reference agree. Takes the bytes that it
-/// reads from `left`; throws Exit::bad_input if fewer are left. Any number of references may name
-/// the same text.
+/// Returns the text that `reference` names; nothing unless heap and reference agree. Subtracts the
+/// bytes that it reads from `left`, and throws Exit::bad_input if fewer are left. Any number of
+/// references may name the same text.
 std::optional<std::string> text_of(const OpenBytes& file, const std::string& reference, uint64_t& left) {
     const auto length = number<uint32_t>(reference, 0), index = number<uint32_t>(reference, 12);
     const auto address = number<uint64_t>(reference, 4);
@@ -98,11 +99,12 @@ std::optional<std::string> text_of(const OpenBytes& file, const std::string& ref
 }
 
 struct References {
-    std::map<std::string, std::vector<std::string>> by_name;  // of the attribute
-    uint64_t left = most_read;                                // bytes of heaps
+    std::map<std::string, std::vector<std::string>> by_name;  // references by the attribute's name
+    uint64_t left = most_read;                                // bytes of heaps that may still be read
 };
 
-/// Notes what begins at `bytes` if it is an attribute that holds one text of variable length.
+/// Records the attribute at the start of `bytes`, if there is one that holds one text of variable
+/// length.
 void note_attribute(std::string_view bytes, References& found) {
     if (bytes.size() < message_header || bytes[0] != 3 || bytes[1] != 0 || number<uint16_t>(bytes, 6) != extent_bytes)
         return;
@@ -117,8 +119,7 @@ void note_attribute(std::string_view bytes, References& found) {
     found.by_name[std::string(name)].emplace_back(bytes.substr(reference, reference_bytes));
 }
 
-/// Returns the references to texts in the whole file. Remembers those of the file that was read
-/// last.
+/// Returns the references to texts in the whole file. Caches those of the file that was read last.
 References& references_in(hid_t id, const OpenBytes& file, unsigned long file_number) {
     static unsigned long known = 0;
     static References found;

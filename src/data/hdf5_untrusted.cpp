@@ -33,10 +33,10 @@ unsigned long number_of(hid_t file, const std::string& path) {
 void check_object(hid_t parent, const std::string& name, uint64_t address, const std::string& path) {
     const Handle file(H5Iget_file_id(parent));
     unsigned intent = 0;
-    if (H5Fget_intent(file, &intent) >= 0 && (intent & H5F_ACC_RDWR) != 0) return;  // this process makes it
-    // A group is asked for with each of the data sets in it.
+    if (H5Fget_intent(file, &intent) >= 0 && (intent & H5F_ACC_RDWR) != 0) return;  // this process makes the file
+    // A group is checked again for each data set in it, so intact objects are remembered.
     static unsigned long known = 0;
-    static std::set<uint64_t> sound;  // of that file
+    static std::set<uint64_t> sound;  // addresses of intact objects in the file `known`
     if (const unsigned long number = number_of(file, path); number != known) {
         sound.clear();
         known = number;
@@ -75,7 +75,7 @@ void check_stored_chunks(hid_t dataset, const ChunkLayout& chunks, hsize_t first
     std::vector<hsize_t> at(side.size(), 0);
     const hsize_t from = first / side[0] * side[0];
     at[0] = from;
-    const auto next = [&] {  // like the digits of a number, the last one first; false after the last chunk
+    const auto next = [&] {  // counts up like digits; false after the last chunk
         for (size_t i = at.size(); i-- > 0;) {
             const hsize_t end = i == 0 ? first + rows : chunks.dims[i];
             if (end - at[i] > side[i]) {

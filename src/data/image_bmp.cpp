@@ -1,5 +1,5 @@
-// Decodes uncompressed BMP, whose rows are stored as they are. Nothing is allocated before all of
-// them are known to lie in the file.
+// Decodes uncompressed BMP, whose rows are stored as they are. Allocates memory only when all rows
+// are known to lie in the file.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,7 +17,7 @@ constexpr uint64_t file_header = 14;
     throw BadImage(ImageFault::other_format, "is a BMP " + what + ", which is not read");
 }
 
-/// The bits of a pixel that hold one channel, and their value as a number of 8 bits.
+/// The bits of a pixel that hold one channel. It converts their value to 8 bits.
 struct ChannelBits {
     uint32_t mask = 0;
     uint8_t in(uint32_t pixel) const {
@@ -31,7 +31,7 @@ struct ChannelBits {
     }
 };
 
-/// The headers of a file, checked.
+/// The checked headers of a file.
 class BmpHeader {
 public:
     explicit BmpHeader(FileBytes file) : bytes_(file, true) {
@@ -95,8 +95,8 @@ private:
         if (masked) read_masks(how == masks_with_alpha);
     }
 
-    /// Reads the masks, which lie in the header or, if it has 40 bytes, after it. Without any, the
-    /// usual ones count.
+    /// Reads the masks. They lie in the header or, if it has 40 bytes, after it. If there are none,
+    /// the usual masks apply.
     void read_masks(bool alpha) {
         constexpr uint64_t at = file_header + 40;
         const bool within = size_ > 40;

@@ -1,6 +1,6 @@
 // Decodes image files: JPEG with libjpeg-turbo, PNG with libpng, WebP with libwebp, GIF with
-// giflib, TIFF with libtiff, BMP with code here. A file's first bytes decide which of these it is,
-// not its name. Nothing is allocated for sizes that the file's bytes cannot hold.
+// giflib, TIFF with libtiff, BMP with code here. A file's first bytes, not its name, decide which
+// of these it is. No memory is allocated for sizes that the file's bytes cannot hold.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -21,12 +21,12 @@ using FileBytes = std::span<const uint8_t>;
 /// - alpha: also a transparent colour; ignored, as in Pillow. Colours that a TIFF has multiplied by
 ///   alpha are divided by it;
 /// - extra_bytes: JPEG with meaningless bytes between its segments, which are skipped;
-/// - odd_header: JPEG with all pixels but a non-standard header: the tail of a scan's header,
-///   Adobe's colour code, JFIF's version;
+/// - odd_header: JPEG that has all its pixels, but a non-standard value in its header: the end of a
+///   scan's header, Adobe's colour code or JFIF's version;
 /// - several: an animation or a file of several pages; the first picture is taken.
-/// Palettes and fewer than 8 bits are expanded. Gamma and colour profiles are ignored. Where the
-/// first picture of an animation leaves its canvas free, a WebP is black, and a GIF has its
-/// transparent colour or, if there is none, the first colour of its table.
+/// Palettes, and pixels of fewer than 8 bits, are expanded. Gamma and colour profiles are ignored.
+/// If the first picture of an animation does not cover its canvas, the rest is black in a WebP. In
+/// a GIF, the rest has the transparent colour or, if there is none, the first colour of the table.
 enum class ImageNote : uint8_t {
     grey,
     cmyk,
@@ -54,7 +54,7 @@ struct RgbImage {
     bool has(ImageNote which) const { return notes >> int(which) & 1; }
 };
 
-/// Reasons to leave out an image file.
+/// Reasons for leaving out an image file.
 enum class ImageFault : uint8_t {
     damaged,
     truncated,
@@ -76,16 +76,16 @@ struct BadImage : std::runtime_error {
 constexpr int most_image_side = 16'384;
 constexpr int64_t most_image_pixels = 100'000'000;
 /// Upper limit of decoded bytes (three per pixel) per byte of the file. A Huffman code takes one
-/// bit for a block of 8x8 grey pixels, which is 1536 to 1. A picture of another format than JPEG
-/// may exceed the limit; a data set of files (ImageLayout::jpeg) then leaves it out.
+/// bit for a block of 8x8 grey pixels, which is 1536 to 1. Pictures of other formats than JPEG may
+/// exceed the limit; a data set that stores files (ImageLayout::jpeg) leaves these out.
 constexpr int64_t most_pixel_bytes_a_byte = 2048;
-/// The most bytes to which a byte grows: deflate packs at most 1032 to 1, and LZW's codes of 12
-/// bits stand for at most 4096 bytes.
+/// The most bytes that one byte can decode to: deflate packs at most 1032 to 1, and one of LZW's
+/// codes of 12 bits stands for at most 4096 bytes.
 constexpr int64_t most_deflate = 1040, most_lzw = 2731;
 
-/// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the file is of no format
-/// that is read (data/image_formats.h), is above the limits, or has more pixels than its bytes can
-/// hold. Also throws it for truncation, and for damage that a decoder notices.
+/// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the format is not read
+/// (data/image_formats.h), if the image is above the limits, or if it has more pixels than the
+/// file's bytes can hold. Also throws it for truncation, and for damage that a decoder notices.
 void decode_image(FileBytes, RgbImage& to);
 
 // Decoders of one format each, for decode_image().
@@ -107,8 +107,8 @@ int exif_orientation(FileBytes content);
 /// Turns and mirrors an image according to that orientation.
 void turn_upright(RgbImage&, int orientation);
 
-/// Versions of the decoders' libraries as loaded; libjpeg-turbo and giflib do not report theirs, so
-/// that of the headers is returned.
+/// Return the versions of the loaded decoder libraries. libjpeg-turbo and giflib do not report
+/// theirs, so it is the version of the headers.
 std::string jpeg_version();
 std::string png_version();
 std::string webp_version();

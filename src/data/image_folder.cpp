@@ -36,7 +36,8 @@ std::string format_of(const std::string& path) {
     return format ? format->name : "of unknown format";
 }
 
-/// Returns the names in a folder, sorted so that every run follows the same one of several links.
+/// Returns the names in a folder, sorted, so that every run follows the same one of several links
+/// to a folder.
 std::vector<std::string> names_in(const std::string& folder, const std::string& advice) {
     std::vector<std::string> names = files_in(folder, advice);
     std::sort(names.begin(), names.end());
@@ -148,7 +149,7 @@ private:
             skip_file(path, file);
         return false;
     }
-    /// Records a file that is no image by its name.
+    /// Records a file whose name is not that of an image.
     void skip_file(const std::string& path, bool regular) {
         const bool picture = regular && is_other_picture_name(path);
         if (picture) ++to_.formats[format_of(root_ + "/" + path)];
@@ -164,7 +165,7 @@ private:
         if (!seen_.insert({entry.about.st_dev, entry.about.st_ino}).second) return to_.skip(Skipped::loop, path);
         walk(label, path);
     }
-    /// Records folders without an image: only the outermost of nested ones.
+    /// Records folders without an image. Of nested ones, only the outermost.
     void note_empty_folders(size_t before) {
         std::set<std::string> full = {""};
         for (size_t i = before; i < to_.images.size(); ++i)
@@ -230,7 +231,7 @@ std::vector<std::string> add_folder(const std::string& root, ImageList& to) {
                  ": holds neither a folder for each class nor tar archives; give the folder above those of the "
                  "classes, or a list of images with labels");
     if (archives.empty()) return {};
-    to.sources.pop_back();  // its archives are the sources
+    to.sources.pop_back();  // the archives in it are the sources instead
     to.origins.pop_back();
     to.given.pop_back();
     for (std::string& name : archives) name = root + "/" + name;

@@ -15,8 +15,8 @@ struct SourceFile {
 /// Returns them for `path`. Throws Exit::bad_input if there is no such file.
 SourceFile look_at_source(const std::string& path);
 
-/// Recognises files that lie outside a folder although their paths begin with that folder. Links,
-/// "..", and absolute paths after it may lead outside.
+/// Recognises files that lie outside a folder although their paths begin with that folder's path.
+/// Links, "..", and a list's absolute paths may lead outside.
 class Outside {
 public:
     explicit Outside(const std::string& root);
@@ -27,10 +27,10 @@ private:
     std::filesystem::path root_, folder_, real_folder_;
 };
 
-/// Adds the images of folder `root`, in which each subfolder is a class. Links are followed, but no
-/// folder is read twice. If no subfolder holds an image, returns the paths of the archives in
-/// `root`, which then are the sources. Throws Exit::bad_input if a folder cannot be read, or if
-/// there are neither folders nor archives.
+/// Adds the images of folder `root`, in which each subfolder is a class. Follows links, but reads
+/// no folder twice. If no subfolder holds an image, returns the paths of the archives in `root`;
+/// these are then the sources. Throws Exit::bad_input if a folder cannot be read, or if there are
+/// neither folders nor archives.
 std::vector<std::string> add_folder(const std::string& root, ImageList& to);
 
 }  // namespace convoy

@@ -19,7 +19,7 @@ constexpr ImageFormat formats[] = {
     {"WebP", "a WebP image", {".webp"}, {{{8, "WEBP"}}}, decode_webp},
     {"GIF", "a GIF", {".gif"}, {{{0, "GIF87a"}, {0, "GIF89a"}}}, decode_gif},
     {"BMP", "a BMP", {".bmp"}, {{{0, "BM"}}}, decode_bmp},
-    // The last two are BigTIFF.
+    // The last two magics are BigTIFF's.
     {"TIFF",
      "a TIFF",
      {".tif", ".tiff"},

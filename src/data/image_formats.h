@@ -1,5 +1,5 @@
-// The table of picture formats: by which bytes and names files are recognised, and what decodes
-// them. A format is added there, and nowhere else.
+// The table of picture formats: the bytes and names that identify a file's format, and its decoder.
+// To add a format, extend only this table.
 #pragma once
 #include <array>
 #include <string>
@@ -21,16 +21,16 @@ struct ImageFormat {
     void (*decode)(FileBytes, RgbImage& to);  ///< null: the format is named, but not read
 };
 
-/// Bytes at the beginning of a file that say its format.
+/// Number of bytes at the beginning of a file that determine its format.
 constexpr size_t image_magic_bytes = 16;
 /// Returns the format of a file that begins with these bytes; null if unknown.
 const ImageFormat* format_of_bytes(FileBytes);
-/// Returns the format that the ending of a file's name says, in any case; null if unknown.
+/// Returns the format for the ending of a file's name, in any case; null if unknown.
 const ImageFormat* format_of_name(const std::string& file);
 
-/// Returns "JPEG, PNG, … or TIFF": the formats that are read.
+/// Returns the formats that are read: "JPEG, PNG, … or TIFF".
 std::string read_formats();
-/// Returns ".jpg, .jpeg, … or .tiff": the endings of files that are read.
+/// Returns the endings of files that are read: ".jpg, .jpeg, … or .tiff".
 std::string read_endings();
 
 }  // namespace convoy

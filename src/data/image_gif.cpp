@@ -1,5 +1,5 @@
-// Decodes the first picture of a GIF with giflib. The blocks after it are only walked over, to see
-// whether the file is whole.
+// Decodes the first picture of a GIF with giflib. Blocks after it are only skipped, to check that
+// the file is complete.
 #include <gif_lib.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace convoy {
 namespace {
 
-/// The bytes that giflib has not read yet.
+/// The bytes that giflib has yet to read.
 struct GifInput {
     FileBytes left;
     bool short_of = false;  ///< giflib asked for more than was left
@@ -83,8 +83,8 @@ private:
     int transparent_ = NO_TRANSPARENT_COLOR;
 };
 
-/// Returns red, green and blue of each index; black beyond the table's end. Without a table, as in
-/// Pillow, an index is a level of grey.
+/// Returns red, green and blue of each index; black beyond the table's end. Without a table an
+/// index is a level of grey, as in Pillow.
 std::array<uint8_t, 256 * 3> colours_of(const ColorMapObject* table) {
     std::array<uint8_t, 256 * 3> colours{};
     for (size_t i = 0; i < 256 && !table; ++i) std::fill_n(&colours[i * 3], 3, uint8_t(i));
@@ -96,16 +96,17 @@ std::array<uint8_t, 256 * 3> colours_of(const ColorMapObject* table) {
     return colours;
 }
 
-/// Returns the offset after a chain of blocks, each with its length before it. Throws BadImage if
-/// the file ends before it.
+/// Returns the offset after a chain of blocks, each of which begins with its length. Throws
+/// BadImage if the file ends before the chain does.
 uint64_t after_blocks(const OrderedBytes& bytes, uint64_t at) {
     for (; bytes.has(at, 1); at += 1 + bytes.number(at, 1))
         if (bytes.number(at, 1) == 0) return at + 1;
     throw BadImage(ImageFault::truncated, "GIF: ends too early");
 }
 
-/// Walks over the blocks after the first picture. True if there is another picture. Throws BadImage
-/// if the file ends before its trailer; other bytes end the walk, because the picture is whole.
+/// Skips the blocks after the first picture. Returns true if there is another picture. Throws
+/// BadImage if the file ends before its trailer. Unknown bytes end the search, because the first
+/// picture is complete.
 bool has_another(FileBytes rest) {
     constexpr uint64_t extension = 0x21, picture = 0x2c, description = 10;
     const OrderedBytes bytes(rest, true);

@@ -1,5 +1,6 @@
-// Decodes JPEG with libjpeg-turbo. Its errors return by longjmp, over frames that own nothing. A
-// warning about missing pixels ends the decoding, because the library would invent grey ones.
+// Decodes JPEG with libjpeg-turbo. Its errors return by longjmp, so no function between owns
+// objects. A warning about missing pixels ends the decoding, because the library would make up grey
+// ones.
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +15,8 @@
 namespace convoy {
 namespace {
 
-// Progressive files have about ten scans. Empty scans would cost time but hardly a byte.
+// Limit of scans. Progressive files have about ten. Empty scans take almost no bytes, but cost
+// time.
 constexpr int most_scans = 100;
 
 /// libjpeg's error record, and our fields after it. Its callbacks cast the record to this struct,
@@ -48,11 +50,11 @@ ImageFault fault_of(int code) {
 
 /// Handles a warning: notes one that leaves all pixels correct, and ends the decoding for others.
 void on_message(j_common_ptr cinfo, int level) {
-    if (level >= 0) return;  // a trace
+    if (level >= 0) return;  // a trace message, not a warning
     auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
     switch (errors->base.msg_code) {
         case JWRN_EXTRANEOUS_DATA: errors->extra_bytes = true; break;
-        case JWRN_NOT_SEQUENTIAL:  // a sequential scan is decoded whole, whatever its header's tail says
+        case JWRN_NOT_SEQUENTIAL:  // a sequential scan is decoded whole, whatever the tail of its header says
         case JWRN_ADOBE_XFORM:
         case JWRN_JFIF_MAJOR: errors->odd_header = true; break;
         default: leave(cinfo);

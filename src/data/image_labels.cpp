@@ -1,4 +1,4 @@
-// Orders and names the classes of images, and finds the class of each label.
+// Orders and names the classes of images, and maps labels to classes.
 #include <algorithm>
 #include <map>
 #include <set>

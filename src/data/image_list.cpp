@@ -71,7 +71,7 @@ bool ends_path(const std::string& tail, const std::string& path) {
     return path.size() > tail.size() && path[path.size() - tail.size() - 1] == '/' && path.ends_with(tail);
 }
 
-/// The members of archives, by what lines of a list may name.
+/// The members of archives, by the names that a list's lines may have for them.
 struct MembersByName {
     std::multimap<std::string_view, const ListedImage*> by_member, by_name;  ///< full name; class and file
     std::multimap<std::string, const ListedImage*> by_file;                  ///< file name without folder
@@ -86,8 +86,8 @@ struct MembersByName {
     }
 };
 
-/// Returns the member that matches `path` best: by its full name; else by its class and file; else
-/// one of the two is the end of the other.
+/// Returns the member that matches `path` best. Tries its full name, then its class and file, then
+/// a name that is the end of the other.
 const ListedImage& find_member(const std::string& path, const MembersByName& members, const std::string& list,
                                const ImageList& of) {
     const std::string normal = normal_name(path);
@@ -113,7 +113,7 @@ const ListedImage& find_member(const std::string& path, const MembersByName& mem
     return *found;
 }
 
-/// Keeps the members of archives that a list names, with its labels.
+/// Keeps the members of archives that a list names, and sets its labels.
 void take_listed_members(const std::vector<ListLine>& lines, const std::string& list, ImageList& of) {
     const MembersByName members(of.images);
     std::vector<ListedImage> taken;
@@ -224,8 +224,8 @@ bool same_label(const std::string& a, const std::string& b, bool numbered) {
     return numbered ? number_of(a) == number_of(b) : a == b;
 }
 
-/// Keeps one entry per file if several lines or sources name it. Throws Exit::bad_input if their
-/// labels differ.
+/// If several lines or sources name a file, keeps one entry. Throws Exit::bad_input if their labels
+/// differ.
 void keep_one_of_each(ImageList& list) {
     const SourceIds ids(list.origins);
     std::unordered_map<std::string, size_t> places;
@@ -248,8 +248,8 @@ void keep_one_of_each(ImageList& list) {
     list.images.swap(kept);
 }
 
-/// Counts the images of each source. Throws Exit::bad_input if one has none, unless a list selected
-/// the images.
+/// Counts the images of each source. Throws Exit::bad_input if a source has none, unless a list
+/// chose the images.
 void count_given(ImageList& list, bool chosen) {
     for (const ListedImage& image : list.images) ++list.given[image.source].images;
     std::vector<std::string> empty;
@@ -291,7 +291,7 @@ void ImageList::sort() {
 
 ImageList list_images(const ImageSource& source) {
     ImageList list = list_one_by_one(source);
-    // "7" and "07" are one class. If one label of any source is a name, all labels are names.
+    // "7" and "07" are one class. If any label of a source is a name, all labels count as names.
     list.numbered = list.numbered && std::all_of(list.images.begin(), list.images.end(),
                                                  [](const ListedImage& image) { return is_number(image.label); });
     count_given(list, !source.list.empty());

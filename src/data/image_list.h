@@ -1,6 +1,6 @@
-// Lists the images of a source and their classes: a folder per class, tar archives, or a list of
-// paths and labels. Images are sorted by class and name, so that a folder and an archive of it give
-// the same list.
+// Lists the images of a source and their classes. A source is a folder per class, tar archives, or
+// a list of paths and labels. Images are sorted by class and name, so a folder and an archive of it
+// give the same list.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -27,25 +27,25 @@ struct ListedImage {
 
 /// Reasons for leaving something in a source out of the list.
 enum class Skipped : uint8_t {
-    other,        ///< its name is not that of an image
+    other,        ///< the name is not that of an image
     picture,      ///< a picture of a format that is not read
     link,         ///< a link in an archive
     hidden,       ///< is_hidden() is true for its name
     dead_link,    ///< a link with a missing target, or one that this user may not read
-    loop,         ///< a link to a folder that is read anyway
+    loop,         ///< a link to a folder that is read anyway, under another path
     special,      ///< a pipe or device with an image's name
-    replaced,     ///< a member of an archive with a later member of the same name
+    replaced,     ///< a member of an archive; a later member has the same name
     repeated,     ///< an image that another line or source gives with the same label
     archive,      ///< an archive beside or in the class folders
     unclassed,    ///< an image beside the class folders
     no_image,     ///< a folder without an image
     other_split,  ///< an image of a split that is neither training nor test
-    unlisted,     ///< an archive; the list names none of its images
-    unnamed       ///< an image in an archive; the list does not name it
+    unlisted,     ///< an archive of which the list names no image
+    unnamed       ///< an image in an archive that the list does not name
 };
 constexpr size_t skipped_kinds = 15;
 
-/// The number of skipped or otherwise reported files, and the names of the first ones.
+/// The number of skipped files, or of others to report, and the names of the first ones.
 struct SkippedCount {
     static constexpr size_t most_examples = 5;
 
@@ -56,7 +56,7 @@ struct SkippedCount {
     void add(const SkippedCount&);
 };
 
-/// The path of a source as the user gave it or as it was found, and its number of images.
+/// A source's path as the user gave it or as it was found, and its number of images.
 struct GivenImages {
     std::string path;
     int64_t images = 0;
@@ -64,15 +64,15 @@ struct GivenImages {
 
 struct ImageList {
     std::vector<FilePlace> sources;    ///< folders and plain archives
-    std::vector<std::string> origins;  ///< [sources], the files before unpacking
+    std::vector<std::string> origins;  ///< [sources], the files before they were unpacked
     std::vector<GivenImages> given;    ///< [sources]; take_test_images() leaves only those with images
     std::vector<ListedImage> images;   ///< sorted by class and name
-    bool numbered = false;             ///< labels are numbers from 0, in a list or in .cls members
-    bool placed = true;                ///< labels are the names of the folders that hold the images
+    bool numbered = false;             ///< true: labels are numbers from 0, in a list or in .cls members
+    bool placed = true;                ///< true: labels are the names of the folders that hold the images
     std::vector<int32_t> labelled{};   ///< indices of sources with labels in .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
-    std::map<std::string, int64_t> formats{};  ///< count of Skipped::picture in folders, by format: "GIF"
-    SkippedCount outside{};                    ///< included images that lie outside the folder or the list's folder
+    std::map<std::string, int64_t> formats{};  ///< counts of Skipped::picture in folders, by format: "GIF"
+    SkippedCount outside{};                    ///< included images outside the folder, or outside the list's folder
 
     /// Adds a source that is read at `place`. `origin`: the file that it was unpacked from, or its
     /// own path. `shown`: its path as the user gave it. Returns its index.
@@ -111,11 +111,12 @@ struct ClassTable {
 };
 
 /// Returns the classes of the training images, and sets the images' class_index. Classes are the
-/// sorted labels, or the labels are indices. `file` has the names, a line "ID NAME" for each class;
-/// if it is empty, labels are names. Throws Exit::bad_input if a label has no line there.
+/// sorted labels; if labels are numbers, these are the class indices. `file` has the names, a line
+/// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
+/// no line there.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. Labels that are numbers are ids if one of them is an id and
-/// the training's labels were not indices; else they are indices. Throws Exit::bad_input for a
+/// Sets the class_index of test images. Numbers as labels are class ids if one of them is an id and
+/// the training labels were not indices; otherwise they are indices. Throws Exit::bad_input for a
 /// class that the training images do not have.
 void find_classes(ImageList& test, const ClassTable& classes);
 

@@ -1,5 +1,5 @@
-// Lists the members of tar archives as images. Of several members with one name the last counts,
-// because tar unpacks it last.
+// Lists the members of tar archives as images. If several members have one name, the last one
+// counts, because tar unpacks it last.
 #include "data/image_members.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::string key_of(const std::string& member) {
     return name.substr(0, name.find('.', name.rfind('/') + 1));
 }
 
-/// Keeps the last member of each name, in their order, and records the others as skipped.
+/// Keeps the last member of each name, in their order, and records the other members as skipped.
 std::vector<TarPlace> last_of_each(std::vector<TarPlace> members, ImageList& to) {
     std::unordered_map<std::string, size_t> last;
     last.reserve(members.size());
@@ -116,7 +116,8 @@ private:
                               .bytes = member.bytes,
                               .member = normal_name(folder + member.name)});
     }
-    /// Adds an archive in the archive: ILSVRC's n01440764.tar holds the images of one class.
+    /// Adds an archive inside the archive. ILSVRC's n01440764.tar, for example, holds the images of
+    /// one class.
     void add_class_archive(const TarPlace& archive) {
         const bool is_plain = lower(archive.name).ends_with(".tar");
         if (!is_plain && !any_plain_archive()) return to_.skip(Skipped::archive, archive.name);
@@ -164,7 +165,8 @@ private:
             fail(Exit::bad_input, place(member) + ": is no label, a number or a name; check the archive");
         return label;
     }
-    /// Reads the label of a .cls member. Several members may have one key if their names have dots.
+    /// Reads the label of a .cls member. If names contain dots, several members may have the same
+    /// key.
     void add_label(const TarPlace& member, std::map<std::string, std::string>& labels) const {
         const std::string label = label_in(member);
         const auto [before, is_new] = labels.try_emplace(key_of(member.name), label);

@@ -6,10 +6,10 @@
 
 namespace convoy {
 
-/// True if `place` is a tar archive. unpack_tar() first unpacks a gzipped one into folder `name` of
+/// True if `place` is a tar archive. A gzipped one is first unpacked into folder `name` of
 /// `unpack_in`, and `place` becomes the plain archive. Throws Exit::bad_input if `place` is not a
-/// file, is damaged, or is another kind of archive. Also throws it if only the name is that of an
-/// archive.
+/// file, is damaged, or is another kind of archive. Also throws it if the file is no archive
+/// although its name says so.
 bool is_archive(FilePlace& place, const OwnFolder* unpack_in, const std::string& name);
 /// Adds the images of an archive by the rules of list_images(). `shown`: its path as the user gave
 /// it.

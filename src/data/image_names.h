@@ -7,9 +7,9 @@ namespace convoy {
 
 /// Returns `text` with ASCII letters in lower case.
 std::string lower(std::string text);
-/// True if a file's name ends as pictures of a format that is read, such as .jpg or .png.
+/// True if a file's name has the ending of a picture format that is read, such as .jpg or .png.
 bool is_image_name(const std::string& name);
-/// True if a file's name ends as pictures of a format that is not read, such as .heic.
+/// True if a file's name has the ending of a picture format that is not read, such as .heic.
 bool is_other_picture_name(const std::string& name);
 /// True if a file's name is that of an archive: .tar, .tar.gz, .zip and the like.
 bool is_archive_name(const std::string& name);
@@ -20,10 +20,10 @@ bool is_hidden(const std::string& name);
 bool has_hidden_part(const std::string& path);
 /// True if a label is a number from 0 to 999,999,999.
 bool is_number(const std::string& label);
-/// Returns the number that a label begins with; -1 if it begins with none.
+/// Returns the number at the start of a label; -1 if there is none.
 int64_t number_of(const std::string& label);
-/// Returns a path without "." and "..", and without a slash at its beginning. Makes the paths of
-/// lists and of archives comparable.
+/// Returns a path without ".", ".." and a slash at its beginning, so that paths in lists and in
+/// archives can be compared.
 std::string normal_name(const std::string& path);
 
 }  // namespace convoy

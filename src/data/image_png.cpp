@@ -1,4 +1,4 @@
-// Decodes PNG with libpng. Its errors return by longjmp, over frames that own nothing.
+// Decodes PNG with libpng. Its errors return by longjmp, so no function between owns objects.
 #include <png.h>
 
 #include <algorithm>
@@ -60,8 +60,8 @@ struct PngReader {
         png_set_read_fn(png, &input, on_read);
         png_set_user_limits(png, most_image_side, most_image_side);
         png_set_chunk_malloc_max(png, most_chunk_bytes);
-        // Read only pixels and orientation: each text of a few kilobytes may inflate to
-        // megabytes.
+        // Reads only pixels and orientation, because texts of a few kilobytes may inflate to
+        // megabytes each.
         png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
         png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, png_const_bytep("eXIf"), 1);
         png_read_info(png, info);

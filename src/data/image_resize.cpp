@@ -19,7 +19,7 @@ Resampling resampling_of(const RgbImage& image, const Resize& how, int& height, 
     const bool by_short_side = how.kind == Resize::Kind::short_side;
     const int wanted_rows = by_short_side ? how.short_side : how.height,
               wanted_columns = by_short_side ? how.short_side : how.width;
-    const bool fills_rows = int64_t(w) * wanted_rows >= int64_t(h) * wanted_columns;  // the width has room to spare
+    const bool fills_rows = int64_t(w) * wanted_rows >= int64_t(h) * wanted_columns;  // the width exceeds the need
     r.rows = fills_rows ? wanted_rows : scaled(h, wanted_columns, w);
     r.columns = fills_rows ? scaled(w, wanted_rows, h) : wanted_columns;
     height = by_short_side ? r.rows : how.height;

@@ -8,7 +8,7 @@
 namespace convoy {
 namespace {
 
-// Reading one image reads its whole chunk.
+// Small, because reading one image reads its whole chunk.
 constexpr hsize_t ragged_chunk_bytes = 2 << 20;
 // A chunk of equally large images should fit in HDF5's cache of 1 MiB.
 constexpr hsize_t fixed_chunk_bytes = 1 << 20;

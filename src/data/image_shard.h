@@ -22,12 +22,13 @@ class ImageShardWriter {
 public:
     /// Creates the file. `height`, `width`: the size of all images in ImageLayout::fixed.
     ImageShardWriter(const FilePlace&, ImageLayout, int height = 0, int width = 0);
-    /// Appends a row: the image's pixels, or in ImageLayout::jpeg the file they were decoded from.
+    /// Appends a row: the image's pixels or, in ImageLayout::jpeg, the file that they were decoded
+    /// from.
     void add(const RgbImage& image, FileBytes file, int32_t label);
     int64_t rows() const { return int64_t(labels_.size()); }
-    /// Writes the remaining rows and `title`, whose format and number of images it fills in. Calls
-    /// `describe` to add root attributes. Closes the file and waits until it is on disk. Mean and
-    /// deviation are added later, by seal_shard(). Throws Exit::io.
+    /// Writes the remaining rows and `title`, in which it sets the format and the number of images.
+    /// Calls `describe` to add root attributes. Closes the file and waits until it is on disk.
+    /// seal_shard() adds mean and deviation later. Throws Exit::io.
     void finish(ShardTitle title, const Source&, const std::function<void(hid_t)>& describe);
 
 private:

@@ -16,7 +16,8 @@ namespace {
 using Names = std::vector<std::string>;
 
 const Names train_words = {"train", "training"};
-// Names of test splits, the preferred one first: ImageNet's "test" has no labels.
+// Names of test splits, in the order of preference. "test" comes late, because ImageNet's has no
+// labels.
 const Names test_words = {"val", "valid", "validation", "dev", "test", "testing"};
 
 bool is_among(const std::string& word, const Names& words) {
@@ -29,7 +30,7 @@ std::string word_of(const std::string& name) {
     return text.substr(0, std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), text.size()));
 }
 
-/// Returns the name whose word_of() comes first in `words`; empty if there is none.
+/// Returns the name whose word_of() is the earliest in `words`; empty if no name has one.
 std::string first_among(const std::set<std::string>& names, const Names& words) {
     for (const std::string& word : words)
         for (const std::string& name : names)
@@ -107,7 +108,8 @@ public:
                 by_folder_[source] = folders;
     }
     bool found() const { return by_source_.found() || !by_folder_.empty(); }
-    /// Returns the split of an image, and sets its label to the folder below the split's.
+    /// Returns the split of an image. Sets its label to the name of the folder below the split's
+    /// folder.
     Part deal(ListedImage& image) const {
         if (by_source_.found()) {
             const std::string& name = names_[image.source];

@@ -19,13 +19,13 @@ private:
     std::vector<std::string> paths_;  // [sources], without links
 };
 
-/// Skips images that lie beside the class folders of an archive, because they have no class.
+/// Skips images of an archive that lie beside its class folders, because they have no class.
 void skip_loose_members(ImageList&);
 
-/// Moves the test images out of `train`: those in folders "val" or "test" beside a folder "train"
-/// (torchvision's layout), or in archives of such names (WebDataset's train-0000.tar,
-/// val-0000.tar). Skips images of other splits. Without such names, returns nothing and changes
-/// nothing.
+/// Moves the test images out of `train`. They are in folders "val" or "test" beside a folder
+/// "train" (torchvision's layout), or in archives with such names (WebDataset's train-0000.tar,
+/// val-0000.tar). Skips images of other splits. If there are no such names, returns nothing and
+/// changes nothing.
 std::optional<ImageList> take_test_images(ImageList& train);
 
 /// True if a class has the name of a split; the user may have meant the split.

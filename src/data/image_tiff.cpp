@@ -1,6 +1,6 @@
-// Decodes the first page of a TIFF with libtiff. Kinds of TIFF are read that are listed here;
-// others are named. libtiff returns samples as they are stored, and they become pixels here,
-// because its own conversion multiplies colours by alpha.
+// Decodes the first page of a TIFF with libtiff. Reads the kinds of TIFF listed here, and names
+// others in the error. Converts libtiff's stored samples to pixels itself, because libtiff's
+// conversion multiplies colours by alpha.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,15 +11,16 @@
 namespace convoy {
 namespace {
 
-// Channels of a pixel, unused ones included. Pictures have up to four, and one or two for alpha.
+// Limit of channels per pixel, including unused ones. Pictures have up to four, and one or two for
+// alpha.
 constexpr int most_samples = 8;
 
 [[noreturn]] void is_not_read(const std::string& what) {
     throw BadImage(ImageFault::other_format, "is a TIFF " + what + ", which is not read");
 }
 
-/// The most bytes to which a compressed byte grows, by TIFF's code for the compression; 0 if it is
-/// not read. Fax codes take at least a bit per row of `width` pixels.
+/// Returns the most pixel bytes per compressed byte, for TIFF's code of the compression; 0 if it is
+/// not read. A fax code takes at least one bit per row of `width` pixels.
 int64_t growth_of(int compression, int64_t width) {
     switch (compression) {
         case COMPRESSION_NONE: return 1;
@@ -41,7 +42,7 @@ class TiffReader {
 public:
     explicit TiffReader(FileBytes bytes) : input_{bytes}, tiff_(open_tiff(input_)) {
         if (!tiff_) fail_with_problem();
-        input_.problem[0] = '\0';  // of tags that are not needed
+        input_.problem[0] = '\0';  // forgets complaints about tags that are not needed
         height_ = field<uint32_t>(TIFFTAG_IMAGELENGTH);
         width_ = field<uint32_t>(TIFFTAG_IMAGEWIDTH);
         check_image_size(height_, width_);
@@ -57,7 +58,7 @@ public:
         const bool stored_so = channels_ == 3 && !multiplied_;
         std::vector<uint8_t>& samples = stored_so ? to.pixels : samples_;
         samples.resize(pixels * size_t(kept()));
-        input_.warnings_count = compression_ != COMPRESSION_LZW;  // which warns of an older form of it
+        input_.warnings_count = compression_ != COMPRESSION_LZW;  // LZW: libtiff warns of an older form of it
         TIFFIsTiled(tiff_.get()) ? read_tiles(samples) : read_rows(samples);
         to.pixels.resize(pixels * 3);
         if (!stored_so) to_rgb(to.pixels);
@@ -121,7 +122,7 @@ private:
         }
     }
 
-    /// Checks that the file can hold all pixels, and that no strips or tiles share bytes of it.
+    /// Checks that the file can hold all pixels, and that strips or tiles share none of its bytes.
     void check_sizes() const {
         TIFF* tiff = tiff_.get();
         const bool tiled = TIFFIsTiled(tiff);
@@ -143,10 +144,11 @@ private:
         if (stored > 2 * size) throw BadImage(ImageFault::damaged, "TIFF: its parts claim the same bytes");
     }
 
-    // Samples of a pixel that are kept: its colours, and alpha if they were multiplied by it.
+    // Returns the number of samples kept per pixel: its colours, and alpha if they were multiplied
+    // by it.
     int kept() const { return channels_ + multiplied_; }
 
-    /// Returns sample `i` of a row as 8 bits; of a palette, as it is.
+    /// Returns sample `i` of a row as 8 bits. A palette's index is not scaled.
     uint8_t sample(const uint8_t* row, size_t i) const {
         if (bits_ == 8) return row[i];
         if (bits_ == 16) {
@@ -159,7 +161,7 @@ private:
         return uint8_t(photometric_ == PHOTOMETRIC_PALETTE ? value : value * 255 / most);
     }
 
-    /// Puts a row of `count` pixels, or of samples of one plane, to its place.
+    /// Copies a row of `count` pixels, or of samples of one plane, to its place.
     void put(const uint8_t* row, int64_t y, int64_t x, int64_t count, int plane, std::vector<uint8_t>& to) const {
         const size_t stride = size_t(kept()), step = planar_ ? 1 : size_t(stored_);
         uint8_t* out = &to[size_t(y * width_ + x) * stride] + plane;
@@ -172,7 +174,7 @@ private:
         std::vector<uint8_t> row(size_t(TIFFScanlineSize64(tiff_.get())));
         for (int plane = 0; plane < (planar_ ? kept() : 1); ++plane)
             for (int64_t y = 0; y < height_; ++y) {
-                std::fill(row.begin(), row.end(), uint8_t(0));  // the library may leave a part of it
+                std::fill(row.begin(), row.end(), uint8_t(0));  // clears it, because libtiff may leave a part unset
                 if (TIFFReadScanline(tiff_.get(), row.data(), uint32_t(y), uint16_t(plane)) < 0 || input_.problem[0])
                     fail_with_problem();
                 put(row.data(), y, 0, width_, plane, to);
@@ -197,7 +199,7 @@ private:
                 }
     }
 
-    /// Makes pixels of the kept samples.
+    /// Converts the kept samples to pixels.
     void to_rgb(std::vector<uint8_t>& rgb) const {
         if (photometric_ == PHOTOMETRIC_PALETTE) return look_up(rgb);
         const size_t stride = size_t(kept());
@@ -238,7 +240,7 @@ private:
     TiffHandle tiff_;
     int64_t height_ = 0, width_ = 0, growth_ = 0;
     int compression_ = 0, photometric_ = 0, bits_ = 0;
-    int stored_ = 0, channels_ = 0;  // samples of a pixel in the file, and those that are colours
+    int stored_ = 0, channels_ = 0;  // samples per pixel in the file; colours among them
     bool planar_ = false, has_alpha_ = false, multiplied_ = false;
     std::vector<uint8_t> samples_;  // [height, width, kept()]
 };
@@ -251,7 +253,7 @@ void decode_tiff(FileBytes bytes, RgbImage& to) {
 }
 
 std::string tiff_version() {
-    // "LIBTIFF, Version 4.5.0", then lines of copyright
+    // The text is "LIBTIFF, Version 4.5.0", then lines of copyright.
     const std::string text = TIFFGetVersion();
     const size_t from = text.find_first_of("0123456789");
     return from == std::string::npos ? text : text.substr(from, text.find_first_not_of("0123456789.", from) - from);

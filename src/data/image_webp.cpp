@@ -1,4 +1,4 @@
-// Decodes WebP with libwebp. Of an animation, the first frame is decoded into a black canvas.
+// Decodes WebP with libwebp. For an animation, decodes the first frame into a black canvas.
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -11,7 +11,7 @@
 namespace convoy {
 namespace {
 
-// An image of one colour takes 30 bytes whatever its size, so small ones are read at any density.
+// Images up to this size are read at any density, because an image of one colour takes 30 bytes.
 constexpr int64_t small_image_bytes = 64 << 20;
 
 using Demuxer = std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)>;

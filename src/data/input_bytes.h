@@ -1,4 +1,4 @@
-// A file that is read at any offset, such as an archive from which every rank reads members.
+// Reads a file at any offset. For example, every rank reads members from the same archive.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -31,7 +31,7 @@ std::string failure(int code) {
     return "cannot be read: " + reason_and_advice(code, otherwise);
 }
 
-/// Returns what is wrong with an opened file; empty if nothing is.
+/// Returns the problem with an opened file; empty if there is none.
 std::string look_at(int id, uint64_t bytes) {
     struct stat about{};
     if (::fstat(id, &about) != 0) return failure(errno);
@@ -41,7 +41,7 @@ std::string look_at(int id, uint64_t bytes) {
            ": it was truncated or replaced; put it back, and start again";
 }
 
-/// Reads exactly `bytes` bytes, with as many calls as needed. Returns what is wrong, or "".
+/// Reads exactly `bytes` bytes, with as many calls as needed. Returns the problem, or "".
 std::string read_all(int id, uint64_t offset, size_t bytes, uint8_t* to) {
     while (bytes > 0) {
         const ssize_t got = ::pread(id, to, bytes, off_t(offset));
@@ -60,8 +60,8 @@ std::string read_all(int id, uint64_t offset, size_t bytes, uint8_t* to) {
 std::string OpenFiles::read(size_t i, uint64_t offset, size_t bytes, uint8_t* to) {
     Shared file = find(i);
     if (!file) {
-        // Opened without the lock, because a file system may be slow. O_NONBLOCK: a pipe that took
-        // the file's place would block until it has a writer.
+        // Opens without the lock, because a file system may be slow. O_NONBLOCK, because opening a
+        // pipe that took the file's place would block until it has a writer.
         const int id = ::open(files_[i].path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (id < 0) return failure(errno);
         file = std::make_shared<const Descriptor>(id);

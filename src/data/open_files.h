@@ -19,13 +19,13 @@ public:
     /// Keeps up to `most` files open, and one more per reading thread.
     OpenFiles(std::vector<File> files, size_t most) : files_(std::move(files)), most_(most), open_(files_.size()) {}
 
-    /// Reads `bytes` bytes from `offset` of file `i` to `to`. Returns "", or what is wrong and what
-    /// to do, without the file's name. Several threads may call it at once.
+    /// Reads `bytes` bytes from `offset` of file `i` to `to`. Returns "" or the problem and advice,
+    /// without the file's name. Several threads may call it at once.
     std::string read(size_t i, uint64_t offset, size_t bytes, uint8_t* to);
 
 private:
     class Descriptor;
-    using Shared = std::shared_ptr<const Descriptor>;  // the last reader closes it
+    using Shared = std::shared_ptr<const Descriptor>;  // the last owner closes it
     Shared find(size_t i) const;
     Shared keep(size_t i, Shared);
 

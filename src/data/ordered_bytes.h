@@ -1,4 +1,4 @@
-// Numbers in bytes of files from elsewhere, in either byte order.
+// Reads numbers in either byte order from bytes of a file.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -15,7 +15,7 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t most_looked_at = 50;  // entries of a folder, and folders in it
+constexpr size_t most_looked_at = 50;  // limit for the entries of a folder, and for the folders in it
 
 /// Returns up to most_looked_at paths in `folder` that are not hidden.
 std::vector<fs::path> some_of(const fs::path& folder) {
@@ -44,7 +44,7 @@ bool holds_pictures(const fs::path& folder, int depth) {
 
 bool is_data_set(const fs::path& folder) { return is_there(folder / "manifest.json"); }
 
-/// Returns "convoy convert SOURCE … --to DIR-shards; then --data DIR-shards".
+/// Returns the advice "convoy convert SOURCE … --to DIR-shards; then --data DIR-shards".
 std::string command(const std::string& source, const fs::path& from, const std::string& to) {
     if (is_data_set(to)) return "give the data set of shards that is there: --data " + shell_word(to);
     const std::vector<std::string> others = {"val", "test"};

@@ -1,4 +1,4 @@
-// Recognises folders that are not a data set of shards: pictures, a downloaded data set, a run.
+// Recognises folders that are no data set of shards: pictures, a downloaded data set, a run.
 #pragma once
 #include <string>
 #include <vector>
@@ -6,7 +6,7 @@
 namespace convoy {
 
 /// Throws Exit::bad_input if `dir` is a file, or a folder without a shard and a manifest. The
-/// message names the command that converts the content, or the folder to give instead.
+/// message names the command that converts the content, or the folder to use instead.
 void check_holds_shards(const std::string& dir);
 
 }  // namespace convoy

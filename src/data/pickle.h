@@ -1,6 +1,6 @@
 // Reads the pickles of CIFAR's Python archives, and no others: a dict of texts, whole numbers,
-// lists of these, and matrices of bytes, in protocol 2. It calls and imports nothing. It knows the
-// five names that numpy and Python put there, and refuses all others.
+// lists of these, and matrices of bytes, in protocol 2. Calls and imports nothing. It accepts the
+// five names that numpy and Python write there, and refuses all others.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -25,7 +25,7 @@ struct ByteMatrix {
 /// A value in a pickle. Values refer to each other by index, so that nesting needs no recursion.
 struct PickleNode {
     enum Kind { none, boolean, number, text, list, tuple, dict, matrix, dtype, name, storage, tensor } kind = none;
-    int64_t value = 0;              ///< boolean, number: the value; storage, tensor: which one
+    int64_t value = 0;              ///< boolean or number: the value; storage or tensor: its index
     std::string_view bytes{};       ///< text, name: the characters, e.g. "numpy.ndarray"
     std::vector<uint32_t> items{};  ///< list, tuple: indices of items; dict: of key, value, key, value …
     ByteMatrix array{};             ///< matrix: its content
@@ -34,7 +34,7 @@ struct PickleNode {
 class Pickle {
 public:
     /// Reads a pickle from `bytes`, which must outlive the object. Throws Exit::bad_input with
-    /// `where`, the offset, and what is wrong there.
+    /// `where`, the offset, and the problem there.
     Pickle(std::span<const uint8_t> bytes, const std::string& where);
     Pickle(const Pickle&) = delete;
 
@@ -48,7 +48,7 @@ private:
     std::vector<const PickleNode*> list(const std::string& key, PickleNode::Kind, const std::string& kind) const;
 
     std::string where_;
-    std::deque<std::string> decoded_;  // texts that had to be decoded, so are not views of `bytes`
+    std::deque<std::string> decoded_;  // texts that had to be decoded, and so are no views of `bytes`
     std::vector<PickleNode> nodes_;
     uint32_t dict_ = 0;
 };

@@ -1,5 +1,5 @@
-// Runs a pickle's program, and so builds its values. A pickle may ask for any object of Python; a
-// derived machine knows the few that its files have, and refuses all others. Nothing is executed.
+// Runs a pickle's program, and so builds its values. A pickle may ask for any object of Python. A
+// derived machine accepts the few that its files have, and refuses all others. Nothing is executed.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,8 +13,8 @@ namespace convoy {
 
 class PickleMachine {
 public:
-    /// Appends all values to `nodes`. `otherwise`: what a file is that is refused, and what to do.
-    /// `bytes` and `nodes` must outlive the object.
+    /// Appends all values to `nodes`. `otherwise`: the end of the message for a refused file, with
+    /// advice. `bytes` and `nodes` must outlive the object.
     PickleMachine(std::span<const uint8_t> bytes, std::string where, std::vector<PickleNode>& nodes,
                   std::string otherwise)
         : nodes_(nodes), bytes_(bytes), where_(std::move(where)), otherwise_(std::move(otherwise)) {}
@@ -22,7 +22,7 @@ public:
     PickleMachine(const PickleMachine&) = delete;
 
     /// Runs all operations of one pickle. Returns the index of the outermost value. Throws
-    /// Exit::bad_input with `where`, the offset, and what is wrong there.
+    /// Exit::bad_input with `where`, the offset, and the problem there.
     uint32_t run();
     /// Returns the number of bytes that were read.
     size_t end() const { return next_; }
@@ -36,9 +36,9 @@ protected:
     virtual Node call(std::string_view name, uint32_t arguments) = 0;
     /// Applies a state to an object.
     virtual void fill(Node& object, uint32_t state) = 0;
-    /// Runs an operation that only some files have. Returns false if it is none of these.
+    /// Runs an operation that only some files have. Returns false for any other operation.
     virtual bool run_further(uint8_t) { return false; }
-    /// Returns true if a list may have this item, or a dict this key.
+    /// Returns true if `item` is allowed in a list, or as a key of a dict.
     virtual bool may_list(const Node& item) const { return item.kind == Node::text || item.kind == Node::number; }
     virtual bool may_be_key(const Node& key) const { return key.kind == Node::text; }
 

@@ -1,4 +1,4 @@
-// Pictures to be classified: files, folders, tar archives and lists of paths, without labels.
+// Lists pictures to classify: files, folders, tar archives and lists of paths, without labels.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ std::vector<Picture> list_pictures(const std::vector<std::string>& paths);
 /// Returns the bytes of a picture's file. Throws BadImage (data/image_file.h) if it cannot be read.
 std::vector<uint8_t> read_picture(const Picture&);
 
-/// Returns the list as text, for other ranks, and the list of such a text.
+/// Convert a list to text, for other ranks, and back.
 std::string text_of(const std::vector<Picture>&);
 std::vector<Picture> pictures_of(const std::string& text);
 

@@ -1,5 +1,5 @@
-// Writes messages in protobuf's wire format (protobuf.dev/programming-guides/encoding): each field
-// is its number and kind, then a number, or a length and bytes.
+// Writes messages in protobuf's wire format (protobuf.dev/programming-guides/encoding). A field is
+// its number and kind, then a number, or a length and bytes.
 #pragma once
 #include <bit>
 #include <cstdint>

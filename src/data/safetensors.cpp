@@ -18,8 +18,8 @@ constexpr int64_t most_header_bytes = 16 << 20;  // resnet152 has 0.1 MB
     fail(Exit::bad_input, file.path() + ": " + what + "; it is no safetensors file, or damaged: get it again");
 }
 
-/// Parses the header. Refuses what JSON allows but the format does not: deep nesting, and two
-/// entries of one name.
+/// Parses the header. Refuses what JSON allows but the format does not: deep nesting, and a name
+/// that occurs twice.
 Json parse_header(const InputBytes& file, const std::string& text) {
     constexpr int deepest = 3;  // {"name": {"shape": [1]}}
     std::set<std::string> names;
@@ -51,7 +51,7 @@ std::vector<int64_t> numbers(const InputBytes& file, const std::string& name, co
     refuse(file, "tensor " + shortened(name) + " has no good " + key);
 }
 
-/// Returns a tensor. Its offset is from the first value on.
+/// Returns a tensor. Its offset counts from the first value.
 StoredTensor tensor_of(const InputBytes& file, const std::string& name, const Json& entry, int64_t value_bytes) {
     const auto refuse_tensor = [&](const std::string& what) { refuse(file, "tensor " + shortened(name) + " " + what); };
     if (!entry.is_object()) refuse_tensor("is described by no object");

@@ -22,8 +22,8 @@ struct SafeTensor {
 std::vector<unsigned char> safetensors_file(const std::vector<SafeTensor>& tensors,
                                             const std::map<std::string, std::string>& metadata);
 
-/// Returns where the tensors of a file are. Throws Exit::bad_input if the file is not as the format
-/// says: values must follow each other without holes, and fill the file.
+/// Returns the places of a file's tensors. Throws Exit::bad_input if the file does not follow the
+/// format: values must follow each other without holes, and fill the file.
 StoredTensors safetensors_in(const InputBytes& file);
 
 }  // namespace convoy

@@ -63,9 +63,10 @@ struct ShardPixels {
     std::shared_ptr<const RaggedTable> table;  ///< null unless images are ragged
 };
 
-/// Opens every shard of one split read-only and checks them against each other and the manifest
-/// before anything is allocated. Checksums are compared when rows are read; only `verify` reads
-/// everything. Keeps a limited number of shards open, and reopens the others when they are read.
+/// Opens every shard of one split read-only, and checks them against each other and the manifest
+/// before memory is allocated for them. Checksums are compared when rows are read; only `verify`
+/// reads all rows. Keeps a limited number of shards open, and reopens the others when they are
+/// read.
 class SplitReader {
 public:
     /// Throws Exit::bad_input for a missing folder or split, a missing or surplus shard, or a shard
@@ -116,8 +117,8 @@ private:
 /// Throws Exit::bad_input if training and test images differ in shape or classes.
 void check_same_shape(const SplitInfo& train, const SplitInfo& test, const std::string& dir);
 
-/// Writes `source` as a data set of `train_shards` training shards, and one shard for each other
-/// split. Writes a folder next to its destination and renames it at the end: the destination is
+/// Writes `source` as a data set: `train_shards` training shards, and one shard for each other
+/// split. Writes a folder next to its destination and renames it at the end, so the destination is
 /// complete or untouched. Returns what Destination::put_in_place() returned. Throws Exit::io if
 /// writing fails.
 std::string write_data_set(const Source& source, const Destination&, int train_shards);

@@ -15,7 +15,7 @@ namespace convoy {
 struct ImageRules {
     ImageLayout layout = ImageLayout::raw;
     Resize resize;
-    bool strict = false;  ///< a damaged file ends the conversion
+    bool strict = false;  ///< true: a damaged file ends the conversion
 };
 
 /// The images of one shard, in the order in which they are written.
@@ -34,7 +34,7 @@ struct ShardAssignment {
 
 struct ShardOptions {
     uint64_t seed = 0;
-    double test_share = 0;     ///< share of each class's images that becomes test images, if there are none
+    double test_share = 0;     ///< share of each class's images that become test images, if no test images are given
     int64_t train_shards = 0;  ///< 0: shards of about 1 GiB
 };
 
@@ -45,7 +45,8 @@ ShardAssignment assign_shards(ImageList train, ImageList test, const ShardOption
 /// Returns the assignment as text, for other ranks. Sources are written as the paths that messages
 /// show.
 std::string text_of(const ShardAssignment&);
-/// Reads such a text. Keeps only the images of this rank's shards: shard i is rank (i % ranks)'s.
+/// Parses such a text. Keeps only the images of this rank's shards: shard i belongs to rank i %
+/// ranks.
 ShardAssignment assignment_of(const std::string& text, int rank, int ranks);
 
 }  // namespace convoy

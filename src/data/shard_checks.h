@@ -1,4 +1,4 @@
-// Checks of what a shard claims, for the readers of shards.
+// Checks the claims of a shard, for the readers of shards.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// Converts image files to one shard, and records what was found in them.
+// Converts image files to one shard, and counts their peculiarities and faults.
 #pragma once
 #include <array>
 #include <functional>
@@ -33,7 +33,7 @@ struct ShardRecord {
     PixelCounts pixels{3};
 };
 std::string text_of(const ShardRecord&);
-/// Reads a text from text_of(). Throws std::exception for any other text.
+/// Parses the text of text_of(). Throws std::exception for any other text.
 ShardRecord record_of(const std::string& text);
 
 /// Removes the images that convert_shard() would leave out, and counts them in `tally`. Calls
@@ -41,8 +41,8 @@ ShardRecord record_of(const std::string& text);
 void leave_out_unreadable(ImageList&, const ImageRules&, ImageTally& tally, const std::function<void()>& progress);
 
 /// Reads, decodes, resizes and writes the images of `shard` to `place`. Leaves out and counts files
-/// that cannot be read. Throws Exit::bad_input for such a file with ImageRules::strict, and if no
-/// image is left. `source`: classes and provenance. `describe` adds root attributes. Calls
+/// that cannot be read. Throws Exit::bad_input for such a file if ImageRules::strict is set, and if
+/// no image is left. `source`: classes and provenance. `describe` adds root attributes. Calls
 /// `progress` after each image.
 ShardRecord convert_shard(const AssignedShard& shard, const std::vector<FilePlace>& sources, const ImageRules&,
                           const Source& source, const std::function<void(hid_t)>& describe, const FilePlace& place,

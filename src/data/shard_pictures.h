@@ -7,8 +7,8 @@
 
 namespace convoy {
 
-/// Adds /pictures, a virtual data set of the pixels in /images, so that they are stored once.
-/// Viewers that know HDF5's image specification (version 1.2) show it without settings:
+/// Adds /pictures, a virtual data set of the pixels in /images, which are stored only once. Viewers
+/// that know HDF5's image specification (version 1.2) show it without settings:
 /// - 1 channel: [image, height, width], one grey picture per page;
 /// - 3 channels: [height, width, 3], up to 100 of the shard's first images, in columns of up to 10.
 /// The specification covers no other numbers of channels, and no batch of colour images. /images

@@ -28,7 +28,7 @@ public:
     int64_t decoded_before(int64_t row) const { return decoded_[row]; }
     int height(int64_t row) const { return heights_[row]; }
     int width(int64_t row) const { return widths_[row]; }
-    /// Returns the offset of `row` in /pixels, in bytes; for row rows(), the end of the last row.
+    /// Returns the byte offset of `row` in /pixels. For row rows() it is the end of the last row.
     int64_t offset(int64_t row) const { return offsets_[row]; }
     /// True if rows are files, which must be decoded.
     bool holds_files() const { return files_; }

@@ -96,7 +96,7 @@ void SplitPieces::read_chunk(size_t shard, size_t chunk, std::vector<uint8_t>& t
         fail_at(of, chunk, "does not match its checksum: the file is damaged; convert the data set again");
 }
 
-/// Throws an error that names the rows of the file that lie in the chunk, also partly.
+/// Throws an error that names the rows of the file that lie in the chunk, even in part.
 void SplitPieces::fail_at(const Shard& shard, size_t chunk, const std::string& wrong) const {
     const int64_t from = int64_t(chunk * shard.places.bytes), end = from + int64_t(shard.places.bytes);
     const auto begins_at = [&](int64_t row) {

@@ -1,5 +1,5 @@
-// Reads pieces of a split from any number of threads, without HDF5, which serves one thread at a
-// time. A file system that hangs would also hold HDF5's lock, which metrics and checkpoints need.
+// Reads pieces of a split without HDF5, from any number of threads; HDF5 serves one at a time. A
+// file system that hangs would also hold HDF5's lock, which metrics and checkpoints need.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,8 +24,8 @@ struct Piece {
 
 class SplitPieces {
 public:
-    /// Uses HDF5 to find the offsets of all pixels in the files of `reader`, which may be closed
-    /// afterwards. Throws Exit::bad_input as locate_chunks() does.
+    /// Uses HDF5 to find the offsets of all pixels in the files of `reader`. The reader may be
+    /// closed afterwards. Throws Exit::bad_input as locate_chunks() does.
     explicit SplitPieces(const SplitReader& reader);
 
     /// Returns the pieces, in the order of the split. They depend on the data set alone: a piece is
@@ -40,8 +40,8 @@ public:
     };
     /// Reads piece `i` to `to` [all()[i].bytes], as decoded pixels, packed as SplitReader::read()
     /// packs them. Compares all checksums. Any number of threads may call it, each with its own
-    /// scratch; HDF5 is not called. Throws Exit::bad_input for a file that was removed, truncated
-    /// or replaced, a checksum mismatch, and what SplitReader::read() finds wrong with rows. The
+    /// scratch; it does not use HDF5. Throws Exit::bad_input if a file was removed, truncated or
+    /// replaced, for a checksum mismatch, and for rows that SplitReader::read() refuses. The
     /// message names file, data set, chunk, and rows of the file.
     void read(size_t i, uint8_t* to, Scratch&) const;
 

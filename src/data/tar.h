@@ -11,7 +11,7 @@ namespace convoy {
 struct TarMember {
     std::string name;                            ///< without its folder
     uint64_t bytes = 0;                          ///< size that its header claims
-    std::function<std::vector<uint8_t>()> read;  ///< reads it all; call at most once, before the next member
+    std::function<std::vector<uint8_t>()> read;  ///< reads the content; call at most once, before the next member
 };
 
 /// Calls `visit` for every regular file in the archive. Throws Exit::bad_input if the file is

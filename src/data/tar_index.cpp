@@ -38,7 +38,7 @@ public:
     }
     char type() const { return bytes_[156]; }
     bool is_link() const { return type() == '1' || type() == '2'; }
-    /// True for links, devices, folders and pipes. Their size field may be the target's size.
+    /// True for links, devices, folders and pipes. Their size field may be that of the target.
     bool is_without_content() const { return type() >= '1' && type() <= '6'; }
     /// True for regular files. POSIX says to read types that no standard names as regular files.
     bool is_file() const {
@@ -149,8 +149,8 @@ private:
         const Header next(file_, at);
         return next.is_end() || next.sums_up();
     }
-    /// Advances to the archive after the mark of the end, as in `cat a.tar b.tar`. False if only
-    /// zeros follow.
+    /// Advances to the next archive after the mark of the end, as in `cat a.tar b.tar`. Returns
+    /// false if only zeros follow.
     bool find_next_archive() {
         const int64_t mark = at_;
         std::vector<char> part;

@@ -1,5 +1,5 @@
-// Looks at a TIFF's first directory before libtiff does. libtiff copies the values of all tags, and
-// each of thousands of tags may claim the same megabytes of the file.
+// Checks a TIFF's first directory before libtiff reads it. libtiff copies the values of all tags,
+// and each of thousands of tags may claim the same megabytes of the file.
 #pragma once
 #include "data/image_file.h"
 

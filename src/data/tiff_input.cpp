@@ -9,7 +9,7 @@
 namespace convoy {
 namespace {
 
-// One allocation of libtiff, besides the bytes of the file.
+// Limit of one allocation by libtiff, besides the bytes of the file.
 constexpr tmsize_t most_library_bytes = 64 << 20;
 
 TiffInput& input_of(void* handle) { return *static_cast<TiffInput*>(handle); }
@@ -53,7 +53,7 @@ void TiffInput::complain(const char* format, va_list values) {
 }
 
 TiffHandle open_tiff(TiffInput& input) {
-    // Messages about no file in particular go to the global handlers.
+    // Messages that concern no particular file go to the global handlers.
     static const std::array before = {TIFFSetErrorHandler(nullptr), TIFFSetWarningHandler(nullptr)};
     static_cast<void>(before);
     const std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> options(TIFFOpenOptionsAlloc(),

@@ -9,11 +9,12 @@
 
 namespace convoy {
 
-/// A file for libtiff, and the first thing that libtiff complained about. libtiff has its address.
+/// A file for libtiff, and libtiff's first complaint about it. Do not move it, because libtiff has
+/// its address.
 struct TiffInput {
     FileBytes bytes;
-    uint64_t at = 0;              ///< where libtiff reads next
-    bool warnings_count = false;  ///< warnings are problems, too: a decoder's mean missing pixels
+    uint64_t at = 0;              ///< offset at which libtiff reads next
+    bool warnings_count = false;  ///< true: warnings are problems; a decoder's means missing pixels
     char problem[256] = "";       ///< empty: none
 
     void complain(const char* format, va_list values);
@@ -21,8 +22,8 @@ struct TiffInput {
 
 using TiffHandle = std::unique_ptr<TIFF, decltype(&TIFFClose)>;
 
-/// Opens the first directory of a file; null if libtiff cannot read it, and `input.problem` then
-/// has the reason.
+/// Opens the first directory of a file. Returns null if libtiff cannot read it; `input.problem`
+/// then has the reason.
 TiffHandle open_tiff(TiffInput& input);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// The two formats of torch.save(): a zip file with the pickle data.pkl and a member per storage,
-// and before version 1.6 some pickles with the storages behind them.
+// Reads both formats of torch.save(): a zip file with the pickle data.pkl and one member per
+// storage; before version 1.6, some pickles followed by the storages.
 #pragma once
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace convoy {
 
-/// Return where the tensors of the state_dict at `key` are; see stored_tensors(). Throw
+/// Return the places of the tensors of the state_dict at `key`; see stored_tensors(). Throw
 /// Exit::bad_input.
 StoredTensors torch_zip_tensors(const InputBytes& file, const std::string& key);
 StoredTensors old_torch_tensors(const InputBytes& file, const std::string& key);

@@ -43,7 +43,7 @@ private:
             if (name == ours) return ours;
         return "";
     }
-    // Training scripts save other values beside the state_dict.
+    // Allows any value, because training scripts save other values beside the state_dict.
     bool may_list(const Node&) const override { return true; }
     bool may_be_key(const Node& key) const override { return key.kind == Node::text || key.kind == Node::number; }
 
@@ -66,8 +66,8 @@ private:
         return {.kind = Node::number, .value = int64_t(value), .bytes = digits};
     }
 
-    /// Returns the storage that ('storage', class, key, device, count) names; older files append
-    /// None.
+    /// Returns the storage that ('storage', class, key, device, count) describes; older files
+    /// append None.
     Node storage_of(uint32_t id) {
         const bool old = nodes_[id].items.size() == 6;
         const auto& given = tuple(id, old ? 6 : 5, "names of storages");
@@ -140,7 +140,7 @@ private:
         return values;
     }
 
-    /// A state_dict has attributes, which say nothing about its tensors.
+    /// Ignores attributes of a state_dict, because they say nothing about its tensors.
     void fill(Node& object, uint32_t state) override {
         if (object.kind != Node::dict || nodes_[state].kind != Node::dict) refuse("fills what is no OrderedDict");
     }

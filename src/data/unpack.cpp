@@ -24,7 +24,7 @@ constexpr uint64_t block = 512;  // a header of tar
 constexpr uint64_t mib = 1 << 20, piece = 1 * mib;
 // Largest growth of an archive of images, which are compressed already. gzip's limit is 1032 times.
 constexpr uint64_t most_growth = 200, always_allowed = 64 * mib;
-// Free space left to other programs: a twentieth of the disk, but at most this.
+// Free space left for other programs: a twentieth of the disk, but at most this.
 constexpr uint64_t most_spared = 1024 * mib;
 
 /// Returns "a.tar" for "a.tar.gz" and "a.tgz"; "a" for "a.gz".

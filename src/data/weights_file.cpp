@@ -61,7 +61,7 @@ std::vector<float> stored_values(const InputBytes& file, const StoredTensor& t) 
     std::vector<float> values(size_t(std::max<int64_t>(count, 0)));
     if (values.empty()) return values;
     const int64_t span = span_of(t);
-    constexpr int64_t most_gaps = 8;  // bounds memory: a slice of a much larger tensor must be copied first
+    constexpr int64_t most_gaps = 8;  // limits memory: a slice of a much larger tensor is refused
     if (span / most_gaps > count) refuse("is a small part of a large one; save a copy of it, as in tensor.clone()");
     std::vector<uint8_t> bytes(size_t(span * width));
     file.read(t.offset, span * width, bytes.data());

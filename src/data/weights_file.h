@@ -9,14 +9,15 @@
 
 namespace convoy {
 
-/// Returns where all tensors are. `key`: the entry of a torch.save() file that holds them; empty:
-/// the usual ones. Throws Exit::bad_input if the file is none of these formats, or damaged.
+/// Returns the places of all tensors. `key`: the entry of a torch.save() file that holds them;
+/// empty: the usual entries. Throws Exit::bad_input if the file has none of these formats or is
+/// damaged.
 StoredTensors stored_tensors(const InputBytes& file, const std::string& key = "");
 
 /// Returns the elements of a tensor of type F16, BF16, F32 or F64, in the order of its dimensions,
 /// the last one fastest. Throws Exit::bad_input for another type, and for a number that is not
-/// finite or too large for f32. Needs memory for the shape, which the caller has compared with the
-/// model's.
+/// finite or too large for f32. Needs memory for the whole shape, so compare it with the model's
+/// shape first.
 std::vector<float> stored_values(const InputBytes& file, const StoredTensor& tensor);
 
 }  // namespace convoy

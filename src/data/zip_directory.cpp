@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t end_bytes = 22, locator_bytes = 20, end64_bytes = 56, entry_bytes = 46, local_bytes = 30;
 constexpr int64_t most_directory_bytes = 64 << 20;
-constexpr uint64_t in_extra = 0xffffffff;  // the value is in the extra field for large files
+constexpr uint64_t in_extra = 0xffffffff;  // marks a value that is in the extra field for large files
 
 [[noreturn]] void refuse(const InputBytes& file, const std::string& what) {
     fail(Exit::bad_input,
@@ -60,7 +60,7 @@ Directory find_directory(const InputBytes& file) {
     return found;
 }
 
-/// Replaces sizes and offsets that are in the extra field for large files.
+/// Replaces marked sizes and offsets by those in the extra field for large files.
 void take_from_extra(const InputBytes& file, const uint8_t* extra, size_t bytes, uint64_t (&values)[3]) {
     for (size_t at = 0; at + 4 <= bytes;) {
         const size_t id = number(extra + at, 2), length = number(extra + at + 2, 2);

@@ -1,4 +1,5 @@
-// The directory of a zip file whose members are stored as they are, as torch.save() writes it.
+// Reads the directory of a zip file whose members are stored without compression, as torch.save()
+// writes it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,8 +14,8 @@ struct ZipMember {
     int64_t offset = 0, bytes = 0;  ///< of the content, in the file
 };
 
-/// Returns all members. Throws Exit::bad_input if the directory is damaged, or if a member is
-/// compressed, encrypted, beyond the file, in the bytes of another one, or there twice.
+/// Returns all members. Throws Exit::bad_input if the directory is damaged. Also throws it for a
+/// member that is compressed, encrypted, outside the file, overlapping another one, or there twice.
 std::vector<ZipMember> stored_members(const InputBytes& file);
 
 }  // namespace convoy

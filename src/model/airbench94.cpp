@@ -1,6 +1,6 @@
-// airbench94 (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024): whitening filters
-// from the data, then three groups of two convolutions that start as the identity. Batch norms have
-// no scale, and a new batch weighs 0.4 in the running statistics.
+// airbench94 (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024). It has whitening
+// filters computed from the data, then three groups of two convolutions that start as the identity.
+// Batch norms have no scale, and a new batch weighs 0.4 in the running statistics.
 #include <cmath>
 
 #include "model/models.h"
@@ -27,7 +27,8 @@ Graph build_airbench94(const ModelOptions& o, bool muon) {
     ValueId x = g.gelu(g.whitening_conv("whitening", g.input(), 2));
     int k = 0;
     for (const int width : {64, 256, 256}) x = group(g, "group" + std::to_string(++k), x, width);
-    // For Muon the last weights start with a standard deviation of 1; a smaller scale compensates.
+    // For Muon the last weights start with a standard deviation of 1, and a smaller scale of the
+    // logits compensates for that.
     x = g.linear("fc", g.max_pool(x, 3, 3), o.classes, false, muon ? std::sqrt(3.0f) : 0.0f);
     return g.finish(g.scale(x, muon ? 1.0f / 256 : 1.0f / 9), o.label_smoothing, o.sum_loss);
 }

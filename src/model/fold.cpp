@@ -11,7 +11,7 @@ void scale_filters(std::vector<float>& weight, const std::vector<float>& factors
     for (size_t i = 0; i < weight.size(); ++i) weight[i] *= factors[i / filter];
 }
 
-/// Makes `norm` a part of `conv`, which writes the norm's output then.
+/// Folds `norm` into `conv`, which then writes the norm's output.
 void fold_into(FoldedModel& model, Conv& conv, const BatchNorm& norm) {
     const ChannelFactors by_channel = factors_of(norm, model.values);
     scale_filters(model.values[conv.weight], by_channel.factor);
@@ -48,7 +48,7 @@ FoldedModel fold_batch_norms(const Graph& graph, const std::vector<std::vector<f
     const std::vector<int> readers = readers_of(graph), writers = writers_of(graph);
     FoldedModel folded{graph, values};
     std::vector<Op> ops;
-    std::vector<int> place(graph.ops.size(), none);  // in `ops`, by op of the given graph
+    std::vector<int> place(graph.ops.size(), none);  // [ops of the given graph]: index in `ops`
     for (size_t i = 0; i < graph.ops.size(); ++i) {
         const auto* norm = std::get_if<BatchNorm>(&graph.ops[i]);
         const int writer = norm ? writers[norm->x] : none;

@@ -1,5 +1,5 @@
-// A batch norm in inference is y = factor x + shift by channel. After a convolution it can be a
-// part of the convolution's weight and bias.
+// Folds batch norms into convolutions. In inference a batch norm is y = factor x + shift per
+// channel. After a convolution, factor and shift can become part of its weight and bias.
 #pragma once
 #include <vector>
 
@@ -11,7 +11,7 @@ struct ChannelFactors {
     std::vector<float> factor, shift;  ///< [channels]
 };
 
-/// Returns what a batch norm does with its running statistics, rounded once. `values` are by
+/// Returns the factors of a batch norm with its running statistics, rounded once. `values` are by
 /// ParamId.
 ChannelFactors factors_of(const BatchNorm&, const std::vector<std::vector<float>>& values);
 

@@ -47,7 +47,7 @@ struct Param {
     Shape shape;  ///< convolution [out, kh, kw, in], linear [out, 1, 1, in], vectors [1, 1, 1, c]
     Init init;
     bool trained;         ///< false: a running statistic
-    bool is_weight;       ///< a convolution or linear weight (what "decay weights only" decays)
+    bool is_weight;       ///< a convolution or linear weight; "decay weights only" decays these
     bool frozen = false;  ///< keeps its initial value: no gradient, no optimizer state
     ParamGroup group = ParamGroup::other;
 
@@ -67,8 +67,8 @@ struct BatchNorm {  // y = act(normalise(x) + residual)
     float epsilon, momentum;  ///< `momentum`: weight of a new batch in the running statistics
     ValueId residual = none;  ///< may have fewer channels than y: the missing ones count as zero
     Activation act = Activation::identity;
-    /// true: training, too, normalises with the running statistics, and leaves them as they are.
-    /// Scale and bias must be frozen.
+    /// true: training also normalises with the running statistics, and does not change them. Scale
+    /// and bias must be frozen.
     bool fixed = false;
 };
 struct Relu {
@@ -101,7 +101,7 @@ struct Dropout {
     ValueId x, y;
     float p;              ///< probability of zero; kept elements are scaled by 1 / (1 - p)
     bool whole_channels;  ///< drop whole feature maps of a sample (dropout2d)
-    int stream;           ///< which random stream: the n-th dropout of the model
+    int stream;           ///< random stream: 0 for the model's first dropout, 1 for the second, …
 };
 struct SoftmaxXent {  // loss = mean over the global batch of the cross-entropy of softmax(x) with the smoothed label
     ValueId x;
@@ -193,9 +193,9 @@ Init kaiming_fan_out(int kernel, int out);
 /// Returns PyTorch's default for a convolution, with the identity in the first `in` filters.
 Init identity_fan_in(int kernel, int in);
 
-/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU into single ops. A stride-1
-/// PadShortcut as that residual is merged too. The result computes the same function with fewer
-/// passes over memory.
+/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU into single ops. If that
+/// residual is a stride-1 PadShortcut, it is merged too. The result computes the same function with
+/// fewer passes over memory.
 Graph fuse(const Graph&);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// One linear layer over all pixels: mnist-linear (784 -> 10) and the 110-parameter toy that shows
-// plumbing, not learning.
+// One linear layer over all pixels: mnist-linear (784 -> 10), and a model of 110 parameters with
+// which a user can see that a run works, but not that it learns.
 #include "model/models.h"
 
 namespace convoy {

@@ -1,5 +1,5 @@
-// The models by name. A model is one function that builds a graph; adding one is a short file and a
-// line in the table.
+// The models by name. A model is one function that builds a graph. A new model needs a short file
+// and a line in the table.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,12 +21,13 @@ struct ModelOptions {
 /// do not fit the model.
 Graph build_model(const ModelOptions&);
 std::vector<std::string> model_names();
-/// Returns a model with its default images and 10 classes: the one size it takes, or `any` if it
-/// takes every size. An unknown name also gets `any`; build_model() rejects it.
+/// Returns a model with its default images and 10 classes. The images have the one size that the
+/// model takes, or `any` if it takes every size. An unknown name also gets `any`; build_model()
+/// rejects it.
 ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 
-/// Returns the kind of first layers of a resnet, imagenet or cifar, chosen by image size if o.stem
-/// is "auto". Empty for other models.
+/// Returns a resnet's stem, imagenet or cifar; chosen by image size if o.stem is "auto". Empty for
+/// other models.
 std::string stem_of(const ModelOptions&);
 
 // Builders; each family has a file in this folder.

@@ -1,6 +1,6 @@
-// Patterns of parameter names, as in "fc.*" and "stage[12].*": those of the shell, matched by
-// fnmatch(3). A parameter also answers to the name that PyTorch's implementation of the model gives
-// it ("layer1.*").
+// Patterns of parameter names, as in "fc.*" and "stage[12].*". They are the shell's, matched by
+// fnmatch(3). A pattern may also match the name that the parameter has in PyTorch's implementation
+// of the model ("layer1.*").
 #pragma once
 #include <map>
 #include <string>
@@ -15,8 +15,8 @@ using NamePatterns = std::vector<std::string>;
 /// True if a pattern matches the parameter's own name, or its name in PyTorch.
 bool matches(const std::string& pattern, const Graph&, const Param&);
 bool matches_any(const NamePatterns&, const Graph&, const Param&);
-/// Throws Exit::usage if a pattern matches no parameter: a mistyped name must not pass unseen.
-/// `option` is named in the message.
+/// Throws Exit::usage, naming `option`, if a pattern matches no parameter, because a mistyped name
+/// must not pass unnoticed.
 void check_patterns(const NamePatterns&, const Graph&, const std::string& option);
 
 /// A factor of the learning rate for the parameters that match a pattern.

@@ -23,7 +23,7 @@ Graph with_precision(Graph graph, Precision p, int channel_multiple) {
         v.dtype = type;
         v.padding = p == Precision::f32 ? 0 : (channel_multiple - v.c % channel_multiple) % channel_multiple;
     }
-    ValueId f32 = none;  // the logits, then the values from which they are only scaled
+    ValueId f32 = none;  // the logits, and the values that become the logits by scaling alone
     for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op) {
         if (const auto* loss = std::get_if<SoftmaxXent>(&*op))
             f32 = loss->x;

@@ -4,9 +4,9 @@
 
 namespace convoy {
 
-/// Returns the name of the tensor `name` ("stage1.block0.conv1.weight") of `model` in a state_dict:
-/// of torchvision for the resnets ("layer1.0.conv1.weight"), of the authors' implementations for
-/// PyramidNet (github.com/dyhan0920/PyramidNet-PyTorch) and airbench94
+/// Returns the name in a state_dict of the tensor `name` ("stage1.block0.conv1.weight") of `model`.
+/// The names are those of torchvision for the resnets ("layer1.0.conv1.weight"), of the authors'
+/// implementations for PyramidNet (github.com/dyhan0920/PyramidNet-PyTorch) and airbench94
 /// (github.com/KellerJordan/cifar10-airbench), and of PyTorch's MNIST example.
 std::string torch_name(const std::string& model, const std::string& name);
 

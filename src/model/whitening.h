@@ -24,8 +24,8 @@ struct PatchSource {
     std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
 };
 /// Returns the weight [2 n, kernel, kernel, c] of a convolution, n = kernel * kernel * c. Filter i
-/// is vector i / sqrt(value i + epsilon), and filter n + i its negative. The second moments are
-/// about zero, over all patches of normalised pixels.
+/// is vector i / sqrt(value i + epsilon); filter n + i is its negative. The vectors and values are
+/// those of the second moments about zero, over all patches of normalised pixels.
 std::vector<float> whitening_filters(const PatchSource&, int kernel, double epsilon = 5e-4);
 
 }  // namespace convoy

@@ -27,7 +27,7 @@ struct OpMemory {
 /// The multiplications of an op in one direction.
 struct Multiplications {
     double of_direct = 1;  ///< fraction of a direct convolution's multiplications
-    bool in_f32 = false;   ///< in f32 whatever the type of its values; false: in that type
+    bool in_f32 = false;   ///< true: always in f32; false: in the type of the op's values
 };
 
 /// The algorithms selected for the ops of a program. Backends derive from this, and read it back

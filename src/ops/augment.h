@@ -1,4 +1,4 @@
-// Augmentation arithmetic shared by both backends: which source pixels of a sample land where.
+// Augmentation arithmetic shared by both backends: which source pixels a sample shows, and where.
 #pragma once
 #include "base/philox.h"
 #include "base/resample.h"
@@ -28,12 +28,12 @@ struct Augment {
     float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;  ///< random_resized: range of the crop's width over height
     int short_side = 0;                                 ///< centre: pixels
 
-    /// Training: alpha, in (0, 1], of the Beta distribution that shares are drawn from
-    /// (backend/mix.h); 0: off.
+    /// Training: alpha, in (0, 1], of the Beta distribution from which shares are drawn
+    /// (ops/mix.h); 0: off.
     float mixup = 0, cutmix = 0;
     CONVOY_HD bool mixes() const { return mixup > 0 || cutmix > 0; }
 
-    /// Training: how much an image's colours may change (backend/jitter.h); hue in turns, at most
+    /// Training: how much an image's colours may change (ops/jitter.h). Hue is in turns, at most
     /// 1/2. 0: off.
     float brightness = 0, contrast = 0, saturation = 0, hue = 0;
     CONVOY_HD bool jitters() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
@@ -65,10 +65,10 @@ struct Window {
     int top, left, height, width;
 };
 
-/// Draws a window as torchvision's RandomResizedCrop does. The area's share is uniform, and so is
-/// the logarithm of the ratio of sides. A window that does not fit is drawn again. After ten misses
-/// it is the largest central window with an allowed ratio. Draws are in double, so that both
-/// backends round alike.
+/// Draws a window as torchvision's RandomResizedCrop does. The area's share and the logarithm of
+/// the ratio of sides are uniform. A window that does not fit is drawn again. After ten misses it
+/// is the largest central window with an allowed ratio. Draws are in double, so that both backends
+/// round alike.
 CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t seed, uint32_t epoch, uint32_t sample) {
     const double low = log(double(a.ratio_low)), high = log(double(a.ratio_high));
     for (uint32_t attempt = 1; attempt <= 10; ++attempt) {
@@ -89,7 +89,8 @@ CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t s
     return {(height - h) / 2, (width - w) / 2, h, w};
 }
 
-/// Returns what an output of rows x columns shows of an image [height, width]; crop is not shifted.
+/// Returns the part of an image [height, width] that an output of rows x columns shows. The crop
+/// must not be Crop::shifted.
 CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
                                      uint32_t epoch, uint32_t sample) {
     const bool mirror =

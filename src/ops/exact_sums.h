@@ -1,5 +1,5 @@
-// Gradient sums of logical ranks with the same bits in any order: 64-bit integers, in a unit per
-// tensor that is a power of two.
+// Sums gradients of logical ranks so that the bits do not depend on the order: as 64-bit integers,
+// in a unit per tensor that is a power of two.
 //
 // In a tensor with the exponent `top`, a gradient g becomes the integer nearest to
 //   g * 2^(bits - top), with bits = 62 - ceil(log2(logical ranks)),
@@ -37,15 +37,15 @@
 
 namespace convoy {
 
-/// Exponents as integers. of_zero is below all others, not_finite above those of all numbers.
+/// Exponents are integers. of_zero is below, and not_finite above, the exponents of all numbers.
 namespace exponent {
 constexpr int32_t of_zero = -1000, not_finite = 1000;
-/// log2 of how much a tensor's gradients may grow from one step to the next.
+/// log2 of the factor by which a tensor's largest gradient may grow from one step to the next.
 constexpr int32_t headroom = 8;
 }  // namespace exponent
 
-/// Returns the least t with |g| < 2^t, from a float's bits without the sign; denormal numbers count
-/// as zero. The exponent of the largest of several values is that of the largest bits.
+/// Returns the least t with |g| < 2^t, from a float's bits without the sign. Denormal numbers count
+/// as zero. For the largest of several values, pass the largest bits.
 CONVOY_HD int32_t exponent_of(uint32_t magnitude) {
     const int32_t biased = int32_t(magnitude >> 23);
     return biased == 255 ? exponent::not_finite : biased == 0 ? exponent::of_zero : biased - 126;
@@ -74,7 +74,7 @@ struct ExactPiece {
 /// The sums of a training. Pointers are to the device.
 struct ExactSums {
     int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
-    int32_t* tops;             ///< [tensors]: exponents used in this step; of_zero: only zeros fit
+    int32_t* tops;             ///< [tensors]: exponents used in this step; of_zero: only zeros fit it
     int32_t* seen;             ///< [tensors]: largest exponent accumulated; of_zero between steps
     int32_t* redo;             ///< [1]: 1 if the last step's gradients did not fit
     std::vector<size_t> ends;  ///< [tensors], on the host: where each tensor ends in the arena, ascending
@@ -92,8 +92,8 @@ struct ExactSums {
         }
         return pieces;
     }
-    /// Returns the factor for gradients; unit() returns its inverse, for sums. Nothing fits an
-    /// exponent of_zero.
+    /// Returns the factor that converts gradients to integers; unit() returns its inverse. It is 0
+    /// for the exponent of_zero, which only zeros fit.
     CONVOY_HD static double scale(int bits, int32_t top) {
         return top == exponent::of_zero ? 0.0 : power_of_two(bits - top);
     }

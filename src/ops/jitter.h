@@ -78,8 +78,8 @@ CONVOY_HD float channel_at(float sixths, float most, float range) {
     return most - range * within(0, smaller(turned, 4 - turned), 1);
 }
 
-/// Changes the hue, by way of hue, saturation and value (HSV). It only selects among numbers,
-/// without a branch, so that CPUs process several pixels at once.
+/// Changes the hue by converting to hue, saturation and value (HSV). Selects among numbers without
+/// a branch, so that CPUs process several pixels at once.
 CONVOY_HD Colour turn_hue(const Colour& c, float turn) {
     const float most = larger(c.red, larger(c.green, c.blue)), least = smaller(c.red, smaller(c.green, c.blue)),
                 range = most - least;

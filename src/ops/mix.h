@@ -1,6 +1,6 @@
 // Mixup and CutMix: each image of a batch is mixed with its partner and has two labels. The partner
-// is the next image of the global batch; the last image's is the first. Arithmetic shared by both
-// backends. Draws depend on seed, epoch and sample alone.
+// is the next image of the global batch; the last image's partner is the first. Both backends share
+// this arithmetic. Draws depend on seed, epoch and sample alone.
 #pragma once
 #include "ops/augment.h"
 
@@ -17,8 +17,8 @@ struct Mix {
 };
 
 /// Draws from Beta(alpha, alpha), alpha in (0, 1], by Johnk's method: draw u^(1/alpha) and
-/// v^(1/alpha) until their sum is at most 1. In logarithms, which do not underflow for a small
-/// alpha.
+/// v^(1/alpha) until their sum is at most 1. Computes with logarithms, because they do not
+/// underflow for a small alpha.
 CONVOY_HD double draw_share(double alpha, uint64_t seed, uint32_t epoch, uint32_t sample) {
     for (uint32_t attempt = 1; attempt <= 32; ++attempt) {
         const Random4 r = philox(seed, sample, attempt, epoch, purpose_mix);

@@ -148,7 +148,7 @@ struct Update {
     const float* learning_rates;  ///< on the device, by step, counted from 0
     const Counters* counters;
     BatchStats* stats;  ///< on the device, after the all-reduce
-    bool latch;         ///< after one skipped step, skip all: the weights stay those that produced the NaN
+    bool latch;         ///< after one skipped step skip all, so that the weights that produced the NaN remain
 };
 
 /// The operands of look-ahead averaging (Zhang et al., "Lookahead Optimizer", 2019) of weights and

@@ -12,7 +12,7 @@ struct OptimizerSpec {
     float momentum = 0.9f;                                ///< sgd
     bool nesterov = false;                                ///< sgd
     float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< adam
-    float muon_momentum = 0.6f;                           ///< for matrices that Muon updates, with Nesterov momentum
+    float muon_momentum = 0.6f;                           ///< for matrices that Muon updates; it is Nesterov's
     /// Returns the floats of state per element: momentum, or first and second moment.
     int state_per_element() const { return kind == adam ? 2 : 1; }
 };
@@ -44,8 +44,8 @@ CONVOY_HD float muon_direction(float momentum, float g, float& velocity) {
     return g + momentum * velocity;
 }
 
-/// Averages one element: slow keeps `decay` of itself, then w = slow. A decay of 1 leaves slow as
-/// it is.
+/// Averages one element: slow keeps the share `decay` of itself, then w = slow. A decay of 1 does
+/// not change slow.
 CONVOY_HD void look_ahead_update(float decay, float& w, float& slow) {
     slow += (1 - decay) * (w - slow);
     w = slow;

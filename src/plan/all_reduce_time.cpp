@@ -55,7 +55,7 @@ public:
         double bus = bandwidth_ * share[p];
         if (p == LL) bus = std::min(bus, ll_limit());
         if (p == LL128) bus = std::min(bus, channels_ * channel_ring_ll128[generation()] * gigabyte);
-        // 2 (N - 1) hops; `between` of them cross from node to node
+        // 2 (N - 1) hops, of which `between` go from node to node
         const int between = nodes_ == 1 ? 0 : 2 * (nodes_ - 1), hops = 2 * (ranks() - 1);
         const double inside = std::max(inside_ring(p), overhead(p)),
                      // with one rank per node no part of a message's latency is hidden
@@ -77,8 +77,9 @@ public:
         return latency * microsecond + bytes_ / (0.5 * bus);
     }
 
-    /// An all-reduce in the switch of a node. Over several nodes, each rank also all-reduces its
-    /// share with its peers of other nodes; this overlaps with the switch's work.
+    /// Returns the seconds of an all-reduce in the switch of a node. Over several nodes, each rank
+    /// also all-reduces its share with its peers on other nodes; this overlaps with the switch's
+    /// work.
     double in_switch() const {
         double bus = cluster_.switch_bandwidth, latency = switch_latency * microsecond;
         double seconds = bytes_ * 2 * (per_node_ - 1) / (bus * per_node_);
@@ -89,8 +90,8 @@ public:
         return latency + seconds;
     }
 
-    /// Reduce-scatter and all-gather inside each node, and between them a ring over nodes for each
-    /// rank's share. Nothing overlaps.
+    /// Returns the seconds of reduce-scatter and all-gather inside each node, with a ring over
+    /// nodes for each rank's share between them. Nothing overlaps.
     double hierarchical() const {
         const double inside = 2.0 * (per_node_ - 1) / per_node_ * bytes_ / cluster_.node_bandwidth;
         const double latency = base_ring[Simple] + 2 * (per_node_ - 1) * inside_ring(Simple) +
@@ -104,8 +105,8 @@ private:
     int ranks() const { return nodes_ * per_node_; }
     bool nvlink() const { return cluster_.link == NodeLink::nvlink; }
     double inside_ring(Protocol p) const { return nvlink() ? nvlink_ring[p] : pcie_ring[p]; }
-    /// Latency that the cluster's network adds to a message, in microseconds. It counts twice for
-    /// Simple, which also flushes the data that arrived.
+    /// Returns the latency that the cluster's network adds to a message, in microseconds. It counts
+    /// twice for Simple, which also flushes the data that arrived.
     double hop(Protocol p) const { return (p == Simple ? 2 : 1) * cluster_.hop_latency / microsecond; }
     double in_channels(const ByGeneration<ByNodes>& of_a_channel) const {
         return channels_ * of_a_channel[generation()][by_nodes()] * gigabyte;
@@ -114,7 +115,7 @@ private:
         if (nodes_ == 1) return most_ll_one_node[generation()] * gigabyte;
         return most_ll[cluster_.cpu == CpuVendor::amd ? 1 : 0][nodes_ == 2 ? 0 : 1] * gigabyte;
     }
-    /// Microseconds that the CPU adds to a message; 0 on one node.
+    /// Returns the microseconds that the CPU adds to a message; 0 on one node.
     double overhead(Protocol p) const {
         if (nodes_ == 1) return 0;
         return (cluster_.cpu == CpuVendor::amd ? 2 : 1) * (p == Simple ? 3 : 1);
@@ -156,9 +157,10 @@ double interpolated(const std::vector<MeasuredAllReduce>& all_reduces, double by
     return below.seconds * std::pow(above->seconds / below.seconds, at);
 }
 
-/// Returns the measurements whose numbers of nodes, and then of ranks per node, are nearest in
-/// logarithm; sorted by size. Measurements on one node serve one node only. If two numbers are
-/// equally near (2 and 8 nodes, for 4) the smaller one is taken. Empty: there are none.
+/// Returns the measurements for the nearest number of nodes, and among these for the nearest number
+/// of ranks per node; sorted by size. Distance is the difference of logarithms. Measurements on one
+/// node serve only one node. If two numbers are equally near (2 and 8 nodes, for 4), takes the
+/// smaller one. Returns nothing if there are none.
 std::vector<MeasuredAllReduce> nearest(const Cluster& c, int nodes, int ranks_per_node) {
     const auto distance = [&](const MeasuredAllReduce& s) {
         return std::tuple(std::abs(std::log(double(s.nodes) / nodes)), s.nodes,
@@ -167,7 +169,7 @@ std::vector<MeasuredAllReduce> nearest(const Cluster& c, int nodes, int ranks_pe
     std::vector<MeasuredAllReduce> near;
     for (const MeasuredAllReduce& s : c.all_reduces) {
         if ((s.nodes == 1) != (nodes == 1) || s.nodes * s.ranks_per_node < 2) continue;
-        // most lie in one table, and their distance is the same
+        // most measurements are of one table, and have equal distances
         const bool same = !near.empty() && s.nodes == near[0].nodes && s.ranks_per_node == near[0].ranks_per_node;
         if (!same && !near.empty() && distance(s) > distance(near[0])) continue;
         if (!same && !near.empty() && distance(s) < distance(near[0])) near.clear();

@@ -28,7 +28,7 @@ struct AllReduceTime {
 /// from several nodes only those for several.
 AllReduceTime all_reduce_time(const Cluster&, double bytes, int nodes, int ranks_per_node);
 
-/// Like all_reduce_time() for many sizes: the measurements are looked up once. The cluster must
+/// Like all_reduce_time(), for many sizes: it looks up the measurements once. The cluster must
 /// outlive it.
 class AllReduceTimes {
 public:
@@ -38,7 +38,7 @@ public:
 private:
     const Cluster& cluster_;
     const int nodes_, per_node_;
-    std::vector<MeasuredAllReduce> measured_;  ///< that are nearest; sorted by size
+    std::vector<MeasuredAllReduce> measured_;  ///< the nearest measurements, sorted by size
 };
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Describes machines as far as the time of all-reduces and the supply of images depend on them. One
-// rank per GPU.
+// Describes machines, as far as the time of all-reduces and the supply of images depend on them.
+// There is one rank per GPU.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,15 +21,15 @@ struct MeasuredAllReduce {
 struct KnownStep {
     std::string model, precision;
     double fixed, per_sample;  ///< seconds
-    int ranks_per_node = 1;    ///< during the measurement; the times include their host loss
+    int ranks_per_node = 1;    ///< during the measurement; the times include the host loss of that many
 };
 
 /// Bandwidths are in bytes/s, latencies in seconds.
 struct Cluster {
     std::string name;
     int nodes = 1, ranks_per_node = 1;
-    double node_bandwidth = 0;    ///< of an all-reduce inside a node: nccl-tests' bus bandwidth
-    double switch_bandwidth = 0;  ///< of an all-reduce in the switch (NVLS); 0: there is no such switch
+    double node_bandwidth = 0;    ///< bandwidth of an all-reduce inside a node: nccl-tests' bus bandwidth
+    double switch_bandwidth = 0;  ///< bandwidth of an all-reduce in the switch (NVLS); 0: no such switch
     int adapters = 0;             ///< network adapters per node; 0: the cluster is one node
     double adapter_bandwidth = 0;
     bool verbs = true;       ///< InfiniBand or RoCE; false: sockets
@@ -39,8 +39,8 @@ struct Cluster {
     CpuVendor cpu = CpuVendor::intel;
     bool ll128 = true;             ///< false: no LL128 between nodes, even if the GPUs have NVLink
     int channels = 0;              ///< NCCL's channels; 0: the usual number for the GPU
-    bool hierarchical = false;     ///< all-reduces run inside each node, then over nodes; NCCL has no such one
-    double images_per_second = 0;  ///< that a node can read; 0: unlimited
+    bool hierarchical = false;     ///< all-reduces run inside each node, then over nodes; NCCL has no such algorithm
+    double images_per_second = 0;  ///< images that a node can read per second; 0: unlimited
     std::vector<MeasuredAllReduce> all_reduces{};
     std::vector<KnownStep> steps{};
 

@@ -1,4 +1,4 @@
-// Estimates when in backward each gradient is complete; from then on its all-reduce may begin.
+// Estimates when backward completes each gradient, so that its all-reduce may begin.
 #pragma once
 #include <vector>
 
@@ -8,7 +8,7 @@ namespace convoy {
 
 struct ReadyGradient {
     size_t count;   ///< elements
-    double moment;  ///< share of backward's time that has passed by then: 0 to 1
+    double moment;  ///< share of backward's time until the gradient is complete: 0 to 1
 };
 
 /// Returns the trained gradients in backward order. Time is assumed to be proportional to the

@@ -23,10 +23,10 @@ struct Schedule {
 /// Returns the learning rate of step `step` (from 0) of a run of `total` steps.
 double learning_rate(const Schedule&, int64_t step, int64_t steps_per_epoch, int64_t total);
 
-/// Returns the decays of look-ahead's average, [total + 1], by steps done. A decay is the share of
-/// the old average that is kept. Every `every`-th step has decay^every * (step / total)^3. Other
-/// steps have -1: the average is not updated. The last step, if it is not an `every`-th one, has 1:
-/// the average stays and the weights become it.
+/// Returns the decays of look-ahead's average, [total + 1], by completed steps. A decay is the
+/// share of the old average that is kept. Every `every`-th step has decay^every * (step / total)^3.
+/// Other steps have -1, because they do not update the average. If the last step is not an
+/// `every`-th one, it has 1: the average stays, and becomes the weights.
 std::vector<float> look_ahead_decays(int64_t every, double decay, int64_t total);
 
 }  // namespace convoy

@@ -11,8 +11,8 @@
 namespace convoy {
 namespace {
 
-/// Returns the x in [low, high] at which a rising function reaches `wanted`; an end if there is
-/// none.
+/// Returns the x in [low, high] at which a rising function reaches `wanted`, or the nearer end if
+/// there is none.
 double where(const std::function<double(double)>& rising, double low, double high, double wanted) {
     for (int i = 0; i < 60; ++i) {
         const double middle = (low + high) / 2;

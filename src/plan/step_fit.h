@@ -17,13 +17,13 @@ struct MeasuredStep {
 
 struct FittedStep {
     StepModel model;
-    std::vector<std::string> assumed;  ///< assumptions made where nothing was measured, one line each
+    std::vector<std::string> assumed;  ///< assumptions in place of missing measurements, one line each
 };
 
-/// Fits the model to these measurements. A value that several of them determine is their median.
-/// - Times of one rank: a line through the measurements on the fewest ranks. If those have several
-///   ranks and one batch, the line goes through all measurements; the model subtracts what
-///   all-reduces cost. If only one batch was measured, time is proportional to the batch.
+/// Fits the model to these measurements. If several of them determine a value, it is their median.
+/// - Times of one rank: a line through the measurements on the fewest ranks. If these have several
+///   ranks and one batch, the line goes through all measurements, less the predicted cost of
+///   all-reduces. If only one batch was measured, time is proportional to the batch.
 /// - Loss of a full node: from runs on several ranks of one node.
 /// - Interference: from runs on several nodes. If even an interference of 1 does not explain their
 ///   time, the network's share is fitted too.

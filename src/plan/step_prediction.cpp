@@ -9,10 +9,10 @@
 namespace convoy {
 namespace {
 
-constexpr double backward_share = 2.0 / 3;  // of a step: backward has two GEMMs for each one of forward
+constexpr double backward_share = 2.0 / 3;  // share of a step: backward has two GEMMs for each one of forward
 
-/// Predicts the all-reduces of a step: each begins when its bucket is complete and the one before
-/// it has ended.
+/// Predicts the all-reduces of a step. Each begins when its bucket is complete and the previous
+/// all-reduce has ended.
 std::vector<PredictedAllReduce> run_all_reduces(const StepWork& work, const Cluster& cluster, int nodes,
                                                 int ranks_per_node, double compute) {
     std::vector<size_t> counts;
@@ -47,12 +47,12 @@ Limit limit_of(const StepPrediction& p) {
     return std::max_element(std::begin(parts), std::end(parts))->second;
 }
 
-/// Returns how many times longer a step takes on ranks_per_node ranks of a node than on one. h is
+/// Returns the factor by which a step is slower on ranks_per_node ranks of a node than on one. h is
 /// the loss of a node with 8 ranks.
 double crowding(const StepModel& m, int ranks_per_node) { return 1 + m.host_loss.value * (ranks_per_node - 1) / 7; }
 
-/// Predicts a step with the worst or the best bounds. On fewer ranks per node than the times were
-/// measured on, a larger h is the better bound.
+/// Predicts a step with the worst or the best bounds. For fewer ranks per node than in the
+/// measurement of the times, a larger h is the better bound.
 StepPrediction bounded(StepModel m, const StepWork& work, const Cluster& c, int ranks, bool worst) {
     const auto bound = [](const Factor& f, bool high) { return high ? f.high : f.low; };
     const bool more_of_a_node = std::min(ranks, c.ranks_per_node) >= m.ranks_of_times;

@@ -1,5 +1,5 @@
-// Predicts the time of a training step on many ranks from its time on one: all-reduces overlap with
-// backward, and all ranks wait for the slowest.
+// Predicts the time of a training step on many ranks from its time on one rank. All-reduces overlap
+// with backward, and all ranks wait for the slowest one.
 #pragma once
 #include <map>
 
@@ -28,9 +28,9 @@ struct StepModel {
     Factor host_loss;               ///< h: relative slowdown of a rank on a node with 8 ranks
     Factor interference;            ///< kappa: compute seconds lost per second of an overlapping all-reduce
     Factor spread;                  ///< s: standard deviation of the ranks' times over their mean
-    double network_share = 1;       ///< share of the cluster's bandwidth that runs on several nodes reached
+    double network_share = 1;       ///< share of the cluster's bandwidth that runs on several nodes had
     bool network_measured = false;  ///< true if a run on several nodes was measured
-    int ranks_of_times = 1;         ///< ranks per node when `alone` was measured; it includes their loss
+    int ranks_of_times = 1;         ///< ranks per node when `alone` was measured; `alone` includes their loss
 };
 
 struct StepWork {
@@ -52,8 +52,8 @@ struct PredictedAllReduce {
 /// The terms of a predicted step; times are in seconds per step.
 struct StepPrediction {
     int nodes = 1, ranks = 1;
-    double compute = 0;       ///< of one rank alone: the part that grows with the batch
-    double fixed = 0;         ///< of one rank alone: the part that does not
+    double compute = 0;       ///< the part of one rank's time that grows with the batch
+    double fixed = 0;         ///< the part of one rank's time that is constant
     double node_loss = 0;     ///< slowdown because ranks share a node (h)
     double interference = 0;  ///< slowdown because all-reduces overlap with compute (kappa)
     double noise = 0;         ///< waiting for the slowest rank
@@ -68,13 +68,13 @@ struct StepPrediction {
 
 /// Predicts a step on `ranks` ranks, which fill one node after the other.
 StepPrediction predict_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
-/// Like predict_step(), with every factor that was not measured at its worst or best bound.
+/// Like predict_step(), but sets every factor that was not measured to its worst or best bound.
 StepPrediction worst_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
 StepPrediction best_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
 
-/// Returns the bucket size with the shortest step: a power of two from 1 to 256 MiB, or 4 GiB, one
-/// bucket for all gradients. Returns the default size if no other saves a thousandth of the exposed
-/// and interference time.
+/// Returns the bucket size with the shortest step: a power of two from 1 to 256 MiB, or 4 GiB,
+/// which is one bucket for all gradients. Returns the default size if no other size saves a
+/// thousandth of the exposed and interference time.
 size_t best_bucket_bytes(const StepModel&, StepWork, const Cluster&, int ranks);
 
 /// Returns the default size of gradient buckets (--bucket-mib overrides it). It is 16 MiB if NVLink

@@ -37,10 +37,10 @@ public:
 
     const std::vector<RowRun>& runs() const { return runs_; }
     int64_t blocks() const { return blocks_; }  ///< per epoch; the same in every epoch
-    /// An upper bound for the bytes of pixels of a block.
+    /// Returns an upper bound for the bytes of pixels of a block.
     size_t most_block_bytes() const { return most_block_bytes_; }
     size_t most_run_bytes() const { return most_run_bytes_; }
-    /// A lower bound for the bytes of pixels of a block.
+    /// Returns a lower bound for the bytes of pixels of a block.
     size_t least_block_bytes() const;
 
     struct Epoch {
@@ -49,8 +49,8 @@ public:
         std::vector<int64_t> first_sample;  ///< [blocks + 1] position of each block's first sample
     };
     Epoch epoch(const SampleOrder&, uint32_t epoch) const;
-    /// Returns the block's samples in training order: a permutation of [0, rows). A sample is
-    /// numbered by its place among the rows of the block's runs, one run after the other.
+    /// Returns the block's samples in training order: a permutation of [0, rows). A sample's number
+    /// is its index among the rows of the block's runs, taken one run after the other.
     static std::vector<int32_t> order_within(const SampleOrder&, uint32_t epoch, int64_t block, int64_t rows);
 
 private:

@@ -51,7 +51,7 @@ public:
     void operator()(const Pool& op) { moves("pool", op.x, op.y); }
     void operator()(const PadShortcut& op) { moves("shortcut", op.x, op.y); }
     void operator()(const Dropout& op) { moves("dropout", op.x, op.y); }
-    /// Counts any other op: forward reads x and writes y, the gradient reads y's and writes x's.
+    /// Counts any other op: forward reads x and writes y; the gradient reads dy and writes dx.
     template <class Other> void operator()(const Other& op) {
         moves(name_of(Op(op)), inputs_of(Op(op)).at(0), output_of(Op(op)));
     }

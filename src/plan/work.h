@@ -1,5 +1,5 @@
-// Counts the least work of a training step from the shapes of a graph: FLOPs and bytes by class of
-// launch. Measured times are compared with it.
+// Counts the minimum work of a training step from the shapes of a graph: FLOPs and bytes by class
+// of launch. Measured times are compared with it.
 #pragma once
 #include <map>
 #include <string>
@@ -13,9 +13,9 @@
 namespace convoy {
 
 struct Work {
-    double flops = 0;  ///< of convolutions and linear layers, computed directly; a multiply-add counts two
+    double flops = 0;  ///< of convolutions and linear layers, if computed directly; a multiply-add counts as two
     double bytes = 0;  ///< compulsory traffic: perfect cache within an op, cold between ops
-    // FLOPs that the backend's algorithms execute instead (Winograd's are fewer), counted alike:
+    // FLOPs that the backend's algorithms execute (fewer for Winograd), counted alike:
     double typed = 0;  ///< in the type of the values
     double f32 = 0;    ///< in f32, if the values have another type
 };

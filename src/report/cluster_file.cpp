@@ -26,7 +26,7 @@ constexpr double microsecond = 1e-6, gigabyte = 1e9;
 struct Value {
     std::string text;
     std::string where;  ///< "FILE:LINE: KEY: ", for messages
-    const char* takes;  ///< what is allowed, in words
+    const char* takes;  ///< the allowed values, in words
     std::filesystem::path folder;
 
     [[noreturn]] void refuse(const std::string& what) const {

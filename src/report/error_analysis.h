@@ -43,7 +43,7 @@ public:
 
     int classes() const { return classes_; }
     int64_t images() const { return images_; }
-    /// Images whose label has the largest logit, and one of the five largest.
+    /// Return the number of images whose label has the largest logit, and one of the five largest.
     int64_t correct() const { return correct_; }
     int64_t correct_in_five() const { return correct_in_five_; }
     /// Returns the mean cross-entropy; NaN without images.
@@ -52,15 +52,16 @@ public:
     int64_t count(int label, int predicted) const;
     int64_t images_of(int label) const { return images_of_[label]; }
     int64_t predicted_as(int predicted) const { return predicted_as_[predicted]; }
-    /// Pairs of label and predicted class that occurred, with their images. Memory is in proportion
-    /// to the images, not to the square of the classes.
+    /// Returns the pairs of label and predicted class that occurred, with their numbers of images.
+    /// Memory is in proportion to the images, not to the square of the classes.
     const std::map<std::pair<int, int>, int64_t>& pairs() const { return pairs_; }
-    /// Bins of equal width; bin i has confidences in (i / 15, (i + 1) / 15].
+    /// Returns bins of equal width; bin i has confidences in (i / 15, (i + 1) / 15].
     const std::vector<ReliabilityBin>& bins() const { return bins_; }
     /// Returns the expected calibration error: the mean difference between confidence and accuracy
     /// of a bin, weighted by its images.
     double calibration_error() const;
-    /// Most confident first; of equal confidences, the earlier image first.
+    /// Returns the mistakes, the most confident first. If confidences are equal, the earlier image
+    /// comes first.
     const std::vector<Mistake>& mistakes() const { return mistakes_; }
 
 private:

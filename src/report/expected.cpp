@@ -8,7 +8,7 @@
 namespace convoy {
 namespace {
 
-/// Returns the cluster with as many ranks per node as a run had.
+/// Returns the cluster with the number of ranks per node that a run had.
 Cluster as_run(Cluster cluster, int64_t nodes, int64_t ranks) {
     cluster.ranks_per_node = int((ranks + nodes - 1) / std::max<int64_t>(1, nodes));
     return cluster;

@@ -15,8 +15,8 @@ struct RunOnCluster {
     size_t bucket_bytes = 0;
 };
 
-/// Predicts the step with the compute time that was measured and the all-reduces that the cluster
-/// should reach.
+/// Predicts the step from the measured compute time and the all-reduces that the cluster should
+/// reach.
 StepPrediction expected_step(const RunOnCluster&, const Cluster&);
 
 /// Returns true if the cluster file determines the time of all-reduces on this device. On CPUs it

@@ -8,8 +8,8 @@
 
 namespace convoy {
 
-/// Returns the measurements by rising size. Throws Exit::bad_input for a file that is no such
-/// table, has one rank, has sizes that do not rise, or has times that fall.
+/// Returns the measurements by rising size. Throws Exit::bad_input for a file that is not such a
+/// table or is for one rank. Also throws it if sizes do not rise, or if times fall.
 std::vector<MeasuredAllReduce> read_measured_all_reduces(const std::string& path);
 
 }  // namespace convoy

@@ -17,7 +17,7 @@ namespace convoy {
 namespace {
 
 constexpr size_t most_bytes = 4 << 20;
-constexpr size_t most_rows = 1000;  // of a table: each is fitted
+constexpr size_t most_rows = 1000;  // limit of a table's rows, because each is fitted
 
 std::string text_of(const std::string& path, const std::string& advice) {
     return text_of_input(path, most_bytes, advice);

@@ -1,5 +1,5 @@
-// Output of `convoy predict`: predicted steps by number of ranks, with the error that predictions
-// of published runs had.
+// Output of `convoy predict`: predicted steps by number of ranks, each with the error of such
+// predictions of published runs.
 #pragma once
 #include "plan/step_fit.h"
 #include "report/scaling.h"

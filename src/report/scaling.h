@@ -1,5 +1,5 @@
-// The scaling table: samples/s by nodes, ranks and batch, medians of repeated runs, and published
-// figures. Ranks are called GPUs only where each is known to have one to itself.
+// The scaling table: samples/s by nodes, ranks and batch, as medians of repeated runs, beside
+// published figures. Ranks are called GPUs only if each is known to have a separate GPU.
 #pragma once
 #include <cmath>
 #include <string>
@@ -16,7 +16,7 @@ struct ScalingRun {
     double samples_per_second = NAN;                              ///< of all ranks
     bool out_of_memory = false;
     std::string
-        beside{};  ///< of a published figure: precision of the table that shows it; the figure's own is `precision`
+        beside{};  ///< for a published figure: the precision of the table that shows it; `precision` is the figure's
     std::string stem{};  ///< resnets: imagenet or cifar
     int64_t classes = 0;
     std::string device{};  ///< "gpu": each rank has one to itself; "cpu"

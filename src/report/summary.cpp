@@ -159,8 +159,8 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
     return sound;
 }
 
-/// Makes all texts from files safe to print, for all formats. Line ends are escaped too, because
-/// they would break a table.
+/// Makes all texts from files safe to print in all formats. Escapes line ends too, because they
+/// would break a table.
 void make_printable(RunSummary& s) {
     for (std::string* text : {&s.run, &s.model, &s.precision, &s.image_size, &s.stem, &s.device, &s.out_of_memory})
         *text = printable(*text);
@@ -232,8 +232,8 @@ RunSummary summarise(const std::string& given) {
 
     const std::vector<TrainRow>& train = file.rows<TrainRow>();
     const std::vector<TrainRow> rows = timed(train, file.run.count("bench") > 0);
-    // If --metrics-every is given, /train may lack the last step of a run that was stopped; the
-    // last event records it.
+    // If --metrics-every was given, /train may lack the last step of a run that was stopped. The
+    // last event records that step.
     if (!train.empty()) s.steps = train.back().step;
     if (!file.rows<EventRow>().empty()) s.steps = std::max(s.steps, file.rows<EventRow>().back().step);
     s.step_seconds = median_of(rows, &TrainRow::step_seconds);

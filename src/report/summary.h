@@ -13,7 +13,7 @@ struct RankTotals {
     int64_t rank = 0, threads = 0;
     int64_t first_logical_rank = 0, logical_ranks = 1;  ///< as in RankRow
     std::string host, device;
-    double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a straggler computes longer and waits less
+    double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a slow rank computes longer, waits less
     double utilisation = NAN;                ///< busy fraction of its GPU or threads: mean over time
     double celsius = NAN;                    ///< highest temperature of its GPU
 };

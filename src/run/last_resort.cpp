@@ -56,7 +56,7 @@ void LastResort::watch() {
 
 void LastResort::before_the_end() {
     if (!trainer_.snapshot_step())
-        requests_.checkpoint = 1;  // steps are short: take it after the current one
+        requests_.checkpoint = 1;  // steps are short, so it is taken after the current one
     else if (std::optional<Checkpoint> c = trainer_.snapshot(actions_.saved_step()))
         save(std::move(*c));
 }
@@ -77,11 +77,11 @@ void LastResort::end(const std::string& signal) {
             step = c->step;
             if (!save(std::move(*c))) return;
         } else if (trainer_.snapshot_step() != saved) {
-            continue;  // steps are short, or an update is in progress
+            continue;  // steps are short, so no snapshot is kept, or an update is in progress
         }
         if (!pause(0)) return;
         actions_.say(signal, step);
-        if (of_mpirun_) {  // mpirun ends all ranks; an abort would only add messages
+        if (of_mpirun_) {  // mpirun will end all ranks; an abort would only add messages
             const double seconds = 2 * launcher_grace().to_kill;
             actions_.pause(seconds);
             if (!pause(seconds)) return;

@@ -20,8 +20,8 @@ public:
         /// Pauses this rank's computation for that time, so that save() has the cores; 0 ends the
         /// pause.
         std::function<void(double seconds)> pause;
-        /// Waits until no checkpoint is being written. Returns the step of the newest on disk; -1:
-        /// there is none.
+        /// Waits until no checkpoint is being written. Returns the step of the newest one on disk;
+        /// -1: none.
         std::function<int64_t()> saved_step;
         /// Reports that this signal ended the run, and the step of its checkpoint.
         std::function<void(const std::string& signal, int64_t step)> say;
@@ -39,7 +39,7 @@ private:
     bool save(Checkpoint&&);
     /// Ends the job with Exit::requeue, unless the training ends by itself first.
     void end(const std::string& signal);
-    /// Waits for that time. False if the training has ended or is ending by itself.
+    /// Waits for that time. Returns false if the training has ended, or is ending by itself.
     bool pause(double seconds);
 
     Comm& comm_;
@@ -49,7 +49,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     bool done_ = false;
-    bool of_mpirun_ = false;  ///< a SIGCONT came, so a SIGTERM is likely mpirun's; watching thread only
+    bool of_mpirun_ = false;  ///< true: a SIGCONT came, so a SIGTERM is likely mpirun's; watching thread only
     std::thread thread_;
 };
 

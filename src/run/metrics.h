@@ -1,6 +1,6 @@
 // The measurements of one run, kept by rank 0: RUN/metrics.h5 (tables for analysis) and
 // RUN/metrics.jsonl (for tail -f). publish() rebuilds metrics.h5 in memory and renames it into
-// place: it can be opened at any moment, also after kill -9. Adding a row only stores it;
+// place, so that it can be opened at any moment, even after kill -9. Adding a row only stores it;
 // write_lines() and publish() write it to the files.
 #pragma once
 #include <mutex>
@@ -15,16 +15,16 @@
 
 namespace convoy {
 
-/// The point from which a run resumes. Rows after it will be computed again, and are dropped.
+/// The point from which a run resumes. Later rows are dropped, because they will be computed again.
 struct MetricsResume {
     int64_t step = 0;             ///< optimizer steps done by the checkpoint
     int64_t epochs_done = 0;      ///< epochs completed at that step
-    bool evaluation_due = false;  ///< the evaluation at `step` will be done again
+    bool evaluation_due = false;  ///< the evaluation at `step` will be repeated
 };
 
-/// Returns the number of steps per row of /train: 1 up to a million steps; for longer runs the
-/// least that gives at most a million rows, which are 72 MB. Other tables have all their rows.
-/// `wanted`: overrides this; 0: does not.
+/// Returns the number of steps per row of /train. It is 1 up to a million steps. For longer runs it
+/// is the least number that gives at most a million rows, which are 72 MB. Other tables have all
+/// their rows. `wanted`: overrides this; 0: does not.
 constexpr int64_t steps_between_rows(int64_t total_steps, int64_t wanted = 0) {
     if (wanted > 0) return wanted;
     constexpr int64_t most_rows = 1'000'000;
@@ -37,9 +37,9 @@ size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks);
 class Metrics {
 public:
     /// Starts the two files in `run_dir`. A new run publishes empty tables at once, so that
-    /// metrics.h5 exists from the start. With `resume`, keeps the rows of metrics.h5 up to that
-    /// point, and all events; /ranks and the attributes of /run start empty. metrics.jsonl only
-    /// grows: a repeated step is there twice. Throws
+    /// metrics.h5 exists from the start. With `resume`, keeps all events, and the other rows of
+    /// metrics.h5 up to that point; /ranks and the attributes of /run start empty. metrics.jsonl
+    /// only grows, so a repeated step occurs in it twice. Throws
     /// - Exit::io if the folder cannot be written,
     /// - Exit::usage without `resume` if the folder holds a metrics.h5,
     /// - Exit::bad_input if the metrics.h5 to continue is damaged.

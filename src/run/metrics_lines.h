@@ -15,12 +15,13 @@ class MetricsLines {
 public:
     explicit MetricsLines(const RunFiles& files) : files_(files) {}
 
-    /// Appends the rows that are not in the file yet, table by table; all rows if the file is
-    /// missing. Throws Exit::io. The next call continues where this one failed, also within a line.
+    /// Appends the rows that are not in the file yet, table by table. If the file is missing,
+    /// writes all rows. Throws Exit::io. The next call continues where this one failed, even within
+    /// a line.
     void write(const GrowingTables&);
     /// Marks the rows of these tables as written; an earlier run wrote them.
     void set_written(const GrowingTables&);
-    /// Call when tables became shorter: rows added after their new ends count as new.
+    /// Call it when tables became shorter. Rows that are added later then count as new.
     void forget_after(const GrowingTables&);
 
 private:

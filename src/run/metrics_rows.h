@@ -46,13 +46,13 @@ struct RankRow {
     std::string host, device;
     int64_t threads = 0;
     std::string placement{};
-    /// the logical ranks that it computes (--virtual-ranks); else the rank itself
+    /// the logical ranks that the rank computes (--virtual-ranks); without them, the rank itself
     int64_t first_logical_rank = 0, logical_ranks = 1;
 };
 
-/// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every
-/// rank's wall time equal, so a straggler shows only here: it computes longer and waits less than
-/// the others. Loss and accuracy are those of the rank's own images.
+/// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes the wall
+/// times of all ranks equal. A slow rank therefore shows only here: it computes longer and waits
+/// less than the others. Loss and accuracy are those of the rank's own images.
 struct RankEpochRow {
     int64_t epoch = 0, rank = 0;
     double data_seconds = NAN, compute_seconds = NAN, collective_wait_seconds = NAN;

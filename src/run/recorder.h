@@ -46,7 +46,7 @@ struct RunDescription {
     bool logical = false;              ///< the ranks compute logical ranks (--virtual-ranks)
     bool no_environment = false;       ///< omit host names, paths and the like from all files
     std::vector<std::string> paths{};  ///< paths that its texts may contain, to be redacted
-    SystemSampler::Pace pace{};        ///< pace of /system
+    SystemSampler::Pace pace{};        ///< how often /system is sampled
 };
 
 /// Receives what is shown to people, on the training thread. note() and warning() are called on
@@ -135,7 +135,7 @@ private:
     RunDescription run_;
     Redaction redaction_;  // empty without --no-environment
     int64_t total_steps_ = 0, steps_per_epoch_ = 1;
-    std::string resumed_from_, configuration_before_;  // the checkpoint's path and options, or empty
+    std::string resumed_from_, configuration_before_;  // path and options of the checkpoint that was resumed; or empty
     std::vector<std::string> kinds_before_, kinds_;    // kinds in the checkpoint; kinds of this start
     std::unique_ptr<RunFolder> folder_;                // first, so that its lock outlives the writing threads
     std::unique_ptr<Metrics> metrics_;

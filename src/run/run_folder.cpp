@@ -45,8 +45,8 @@ void warn(const std::string& message) {
     if (!message.empty()) std::fprintf(stderr, "warning: %s\n", printable(message).c_str());
 }
 
-/// True if there is a run, and it will be overwritten. Throws Exit::usage if there is one that is
-/// neither overwritten nor resumed.
+/// Returns true if there is a run that will be overwritten. Throws Exit::usage if there is a run
+/// that is neither overwritten nor resumed.
 bool replaces_run(const RunFiles& files, bool resume, bool overwrite) {
     const HeldFolder run = files.run();
     const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any();
@@ -68,8 +68,8 @@ std::string nearest_folder(const std::string& path) {
     return nearest;
 }
 
-/// Checks existing files that a run will replace. A folder, or a file of another user, would
-/// otherwise end the run only after its last step.
+/// Checks existing files that a run will replace. A folder, or another user's file, would otherwise
+/// end the run only after its last step.
 void check_can_replace(const std::string& path) {
     for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5"})
         for (const char* ending : {"", ".partial"}) {
@@ -281,7 +281,7 @@ std::string renew_best_model(const RunFiles& files, const ResumePoint& resume, b
     const std::string best = checkpoint_name(here.best_step);
     try {
         std::optional<HeldFolder> folder = files.checkpoints_if_any();
-        // The best checkpoint of a run that was branched from another folder is there.
+        // If the run was branched from another folder, the best checkpoint is there.
         if (const fs::path elsewhere = fs::path(resume.path).parent_path().parent_path() / "checkpoints";
             (!folder || !folder->has(best)) && is_there(elsewhere / best))
             folder = HeldFolder(elsewhere, HeldFolder::IfLink::follow);

@@ -31,13 +31,13 @@ private:
     Descriptor lock_{-1};
 };
 
-/// Throws what making files in `path` would throw, but makes none. `option`: the option that names
-/// `path`.
+/// Throws what making files in `path` would throw, but makes no files. `option`: the option that
+/// names `path`.
 void check_folder(const std::string& path, const std::string& option);
 /// Throws Exit::io if HDF5 files cannot be made, synced, renamed and opened where the run in `path`
 /// writes. Leaves no file behind.
 void check_can_write(const std::string& path);
-/// Throws what RunFolder's constructor would throw, but changes nothing: for a dry run.
+/// For a dry run: throws what RunFolder's constructor would throw, but changes nothing.
 void check_run_folder(const std::string& path, bool resume, bool overwrite);
 
 /// True if `file` lies in `folder` or below it.
@@ -48,8 +48,9 @@ struct ResumePoint {
     std::string path;
 };
 /// Returns the newest intact checkpoint of a run; nothing if it has no checkpoints. Skips damaged
-/// ones with a warning on stderr. Throws Exit::bad_input if all are damaged, or if one that is
-/// newer than all intact ones cannot be opened. Throws Exit::usage if they have another identity.
+/// ones with a warning on stderr. Throws Exit::bad_input if all are damaged, or if one cannot be
+/// opened that is newer than all intact ones. Throws Exit::usage if the checkpoints have another
+/// identity.
 std::optional<ResumePoint> newest_checkpoint(const RunFiles&, const State&, const Identity&);
 
 /// The folder that a run writes to, and the point that it resumes from.
@@ -68,19 +69,20 @@ std::optional<ResumePoint> find_resume_point(const RunPlace&, const RunFiles&, c
 /// Throws Exit::bad_input if the metrics of a run that is resumed cannot be read.
 void check_metrics(const RunPlace&);
 
-/// Returns the identity in the checkpoint that a run will probably resume from, without reading it
-/// all; empty if there is none. Throws Exit::bad_input if it cannot be opened.
+/// Returns the identity in the checkpoint from which the run will probably resume; empty if there
+/// is none. Does not read the whole checkpoint. Throws Exit::bad_input if it cannot be opened.
 Identity identity_to_go_on_with(const RunPlace&);
-/// Returns the options that this checkpoint recorded; empty if there is none. Throws
+/// Returns the options that the same checkpoint recorded; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string configuration_to_go_on_with(const RunPlace&);
-/// Returns the OpTuning::tuning() of that checkpoint; empty if there is none. Throws
+/// Returns the OpTuning::tuning() of the same checkpoint; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string tuning_to_resume(const RunPlace&);
 
 /// Rewrites RUN/model-best.h5 from the checkpoint of the best evaluation up to `resume`, if that
-/// checkpoint still exists. `branched`: the file may come from an evaluation after that point; it
-/// is then renamed to .old if the checkpoint is gone. Returns a note for the user, or "".
+/// checkpoint still exists. `branched`: true if the file may come from an evaluation after that
+/// point. If the checkpoint is gone, such a file is renamed to .old. Returns a note for the user,
+/// or "".
 std::string renew_best_model(const RunFiles&, const ResumePoint& resume, bool branched, const State&, const Identity&);
 
 /// Throws Exit::io if `folder` (or its nearest existing parent) cannot be written, or has less than

@@ -122,7 +122,7 @@ bool has_steps(const RunFiles& files) {
 
 void remove_run(const RunFiles& files) {
     const HeldFolder run = files.run();
-    // Checkpoints first: if a later removal fails, no run can resume from the rest.
+    // Removes checkpoints first, so that no run can resume from the rest if a later removal fails.
     if (const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any()) {
         std::error_code unknown;
         for (const std::string& name : checkpoints->names(unknown))

@@ -11,17 +11,17 @@ namespace convoy {
 void remove_leftovers(const RunFiles&);
 /// True if the folder holds a file that a run would replace or append to.
 bool has_files_of_run(const HeldFolder& run);
-/// True if the run in a folder may have done a step, or if its files may be no run's; false if it
-/// ended before its first.
+/// Returns true if the run in a folder may have done a step, or if the files may be a user's.
+/// Returns false if it ended before its first step.
 bool has_steps(const RunFiles&);
 /// Removes the run that --overwrite replaces. Throws Exit::io.
 void remove_run(const RunFiles&);
 
-/// Returns a warning if the folder is another user's, or every user may write there; else "". The
-/// warning advises to choose another folder for `option`.
+/// Returns a warning if the folder is another user's, or if every user may write there; else "".
+/// The warning advises to choose another folder for `option`.
 std::string warning_of_owner(const HeldFolder& run, const std::string& option = "--output");
-/// Returns a warning if every user may replace the folder by another one; else "". A folder that a
-/// group may write to is assumed to be intended.
+/// Returns a warning if every user may replace the folder by another one; else "". Assumes that a
+/// group's write permission is intended.
 std::string warning_of_parent(const HeldFolder& run);
 
 }  // namespace convoy

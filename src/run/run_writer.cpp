@@ -6,7 +6,7 @@
 namespace convoy {
 namespace {
 
-/// Publishing takes at most 1/shares of the time, also if metrics are large or the disk is slow.
+/// Publishing takes at most 1/shares of the time, even if metrics are large or the disk is slow.
 constexpr double shares = 50;
 
 Clock::time_point after(double seconds) {

@@ -53,8 +53,8 @@ public:
     int64_t newest() const { return newest_; }
     /// Returns the checkpoints that were written, or failed, since the last call.
     std::vector<Written> written();
-    /// Returns changes since the last call, in order: a message when writing metrics began to fail,
-    /// "" when it succeeded again.
+    /// Returns changes since the last call, in order: a message if writing metrics began to fail,
+    /// "" if it succeeded again.
     std::vector<std::string> metrics_changes();
 
 private:

@@ -52,7 +52,8 @@ const bool hangups_ignored = is_ignored(SIGHUP);
 
 }  // namespace
 
-/// Unblocks the signals. A process inherits blocked signals from its parent, such as some servers.
+/// Unblocks the signals, because a process inherits blocked signals from its parent, for example
+/// from some servers.
 static void unblock_stop_signals() {
     sigset_t all;
     sigemptyset(&all);

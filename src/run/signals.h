@@ -16,9 +16,10 @@ bool take_continued();
 /// Returns the name of the first signal after which a SIGKILL may follow (SIGTERM, SIGHUP,
 /// SIGXCPU); null if none came.
 const char* ending_signal();
-/// Returns the name of the first signal that came ("SIGUSR1"), or null.
+/// Returns the name of the first of all these signals that came ("SIGUSR1"); null if none came.
 const char* signal_received();
-/// Returns the same for people, with the probable sender. Empty if none came.
+/// Returns a text for people: the first signal that came, and its probable sender. Empty if none
+/// came.
 std::string words_of_signal();
 
 }  // namespace convoy

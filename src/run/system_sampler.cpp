@@ -39,7 +39,7 @@ std::vector<SystemRow> SystemSampler::take() {
 }
 
 void SystemSampler::watch() {
-    sample_();  // starts the interval; use before it does not count
+    sample_();  // starts the first interval; the use before it does not count
     SystemSample sum;
     int single = 0, samples = 0;
     std::unique_lock lock(mutex_);

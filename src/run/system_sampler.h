@@ -15,7 +15,8 @@ namespace convoy {
 class SystemSampler {
 public:
     /// The interval between samples, and the samples per row. Each of the first samples is one row,
-    /// so that a short run has rows; later rows are means, so that a long run has not too many.
+    /// so that a short run has rows. Later rows are means, so that a long run does not have too
+    /// many.
     struct Pace {
         double every = 1;        ///< seconds between samples
         int single = 60;         ///< number of first samples that are one row each

@@ -14,24 +14,24 @@
 
 namespace convoy {
 
-/// Returns the properties of a split's first `most` images; 0: of all. Throws as
-/// SplitReader::places() does.
+/// Returns the properties of a split, restricted to its first `most` images; 0: all images. Throws
+/// what SplitReader::places() throws.
 SplitInfo first_images(const SplitReader&, int64_t most);
 
 class DataSet {
 public:
     // A `Placed` from place() never has the placement `automatic`.
-    /// Collective. Reads the first `most` images; 0: all. For Placement::stream, reads only labels.
-    /// Throws Exit::bad_input on every rank if any rank cannot read its rows.
+    /// Collective. Reads the first `most` images; 0: all. With Placement::stream, reads only
+    /// labels. Throws Exit::bad_input on every rank if any rank cannot read its rows.
     DataSet(Comm&, Backend&, const SplitReader&, int64_t most = 0, const Placed& = {});
     /// Does the same with rows from `read`, for a placement in which devices read the split. `read`
-    /// fills `rows` images [rows, h, w, c], as bytes, and labels [rows], from row `first` on.
+    /// copies `rows` images [rows, h, w, c], as bytes, and labels [rows], from row `first` on.
     /// `places`: the places of ragged images; else empty.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
     DataSet(Comm&, Backend&, const SplitInfo&, const Read& read, std::vector<ImagePlace> places = {},
             const Placed& = {});
-    /// Describes a split without its images, for programs that are built but do not run. Memory is
-    /// counted and not allocated.
+    /// Describes a split without its images, for programs that are built but do not run. Counts
+    /// their memory but allocates none.
     DataSet(Backend&, const SplitInfo&, const Placed& = {});
     DataSet(const DataSet&) = delete;
 

@@ -27,7 +27,7 @@ private:
     std::unique_ptr<SharedBlock> block_;
     SampleOrder order_;
     int64_t epoch_ = -1;
-    std::vector<int32_t> permutation_;  // permutation of that epoch; empty if it is not shuffled
+    std::vector<int32_t> permutation_;  // permutation of the current epoch; empty if it is not shuffled
 };
 
 }  // namespace convoy

@@ -10,7 +10,7 @@ namespace {
 
 double gib(size_t bytes) { return double(bytes) / (size_t(1) << 30); }
 
-/// Bytes on this node: `left`: free memory; `whole`: all images; `part`: this node's part of them;
+/// Bytes on this node. `left`: free memory. `whole`: all images. `part`: this node's part of them.
 /// `blocks`: this node's part of two blocks.
 struct NodeRoom {
     size_t left, whole, part, blocks;

@@ -22,7 +22,7 @@ enum class Placement : uint8_t {
 struct PlacementWish {
     Placement placement = Placement::automatic;
     size_t stream_block = 0;  ///< bytes; 0: stream_block_bytes() decides
-    bool here = true;         ///< this host is one that will train
+    bool here = true;         ///< true: this host is one of those that will train
 };
 
 /// The decision of place(). `why` is one line for people; empty for the normal case, one copy per

@@ -20,7 +20,7 @@ ImagePlace RowShapes::operator[](int64_t i) const {
 }
 
 std::vector<uint8_t> first_rows(Comm& comm, RowStore& store, const RowShapes& shapes, int64_t count) {
-    constexpr int64_t step = 1;  // fits in blocks of any size
+    constexpr int64_t step = 1;  // rows are read one by one, so that they fit in blocks of any size
     const Groups& groups = store.groups();
     std::vector<uint8_t> pixels(comm.root() ? size_t(shapes[count].offset) : 0);
     Exchange exchange(comm);

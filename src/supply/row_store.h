@@ -52,8 +52,8 @@ public:
     virtual const uint8_t* memory() const = 0;
     /// Throws Exit::usage if a batch of `samples` cannot be held at once.
     virtual void check_batch(int64_t /*samples*/) const {}
-    /// Collective. Starts at position `first` of an epoch: rows() will be called for that position
-    /// or later ones, and for no epoch from `end` on.
+    /// Collective. Starts at position `first` of an epoch. rows() may then be called for that
+    /// position and later ones, in epochs before `end`.
     virtual void begin(const SampleOrder&, int64_t epoch, int64_t first, int64_t end) = 0;
     /// Collective. Returns the samples at positions [first, first + count) of an epoch. Call in the
     /// order of epochs and positions. May wait for a disk. The pixels stay valid until the next

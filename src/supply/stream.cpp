@@ -42,7 +42,8 @@ StreamBlocks::StreamBlocks(std::shared_ptr<const SplitPieces> all, const RowShap
     : pieces(std::move(all)), order(order_of(*pieces, shapes, block_bytes)) {}
 
 void StreamBlocks::check_batch(const RowShapes& shapes, int64_t global_batch) const {
-    // A block of ragged images may have fewer than the mean size suggests: the margin is two.
+    // A block of ragged images may hold fewer than the mean size suggests; the margin is a factor
+    // of 2.
     const size_t margin = shapes.places() ? 2 : 1,
                  images = order.least_block_bytes() / std::max<size_t>(1, shapes.mean_bytes()) / margin;
     if (order.blocks() > 1 && size_t(global_batch) > images)
@@ -157,7 +158,7 @@ const Stream::Block& Stream::held(int64_t number) {
 
 void Stream::pass_to(int64_t number) {
     for (; first_ < number; ++first_) {
-        held(first_);  // waits, because a skipped block is still being written
+        held(first_);  // waits, because a skipped block may still be written
         memory_->barrier();
         read(first_ + 2);
     }

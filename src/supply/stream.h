@@ -1,4 +1,4 @@
-// Reads a split from disk in a moving window: a block is trained on while the next one is read.
+// Reads a split from disk in a moving window: while a block is trained on, the next one is read.
 // Each rank reads its share of a block's pieces into the memory of its node. All nodes together
 // hold two blocks.
 #pragma once
@@ -19,7 +19,8 @@ struct StreamBlocks {
 
     /// `block_bytes`: wanted size of a block, as in stream_block_bytes().
     StreamBlocks(std::shared_ptr<const SplitPieces> pieces, const RowShapes&, size_t block_bytes);
-    /// Throws Exit::usage if a global batch may need more than the two blocks that are held.
+    /// Throws Exit::usage if a global batch may need images of more than the two blocks that are
+    /// held.
     void check_batch(const RowShapes&, int64_t global_batch) const;
     /// Returns the bytes of both blocks that `ranks` ranks with shared memory hold, out of `all`
     /// ranks.
@@ -65,7 +66,7 @@ private:
     std::unique_ptr<SharedBlock> memory_;
     std::vector<size_t> half_bytes_;  // [groups]
     SampleOrder order_;
-    int64_t first_ = -1, end_ = 0;  // numbers of the oldest held block, and of the first that is not needed
+    int64_t first_ = -1, end_ = 0;  // number of the oldest held block; number of the first block that is not needed
     std::array<std::optional<Block>, 2> held_;
     std::array<std::pair<int64_t, StreamOrder::Epoch>, 2> epochs_{{{-1, {}}, {-1, {}}}};
     PieceLoader loader_;  // last, because its threads write to memory_

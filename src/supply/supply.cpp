@@ -94,8 +94,8 @@ std::vector<Supply::Item> Supply::items_of(int64_t epoch, const std::vector<Stor
     return items;
 }
 
-/// Copies the images that this node has to the batch. The others follow, by group; returns the
-/// messages that receive them.
+/// Copies the images that are in this node's memory to the batch. The other images follow them, by
+/// group. Returns the messages that receive the others.
 std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
     const Groups& groups = store_->groups();
     const HostBatch batch = feed_->claim(Item::sum(items));
@@ -122,7 +122,7 @@ std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
 }
 
 /// Returns the messages that this rank sends to ranks of other nodes. Each member of a group serves
-/// certain ranks of every other group.
+/// a fixed subset of every other group's ranks.
 std::vector<Exchange::Message> Supply::pack(int64_t step, int64_t epoch, const std::vector<StoredRow>& rows) {
     const Groups& groups = store_->groups();
     const size_t members = groups.members[groups.own()].size();

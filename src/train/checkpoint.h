@@ -14,7 +14,7 @@ namespace convoy {
 /// optimizer, global batch, ….
 using Identity = std::vector<std::pair<std::string, std::string>>;
 
-/// The position of a training and its best evaluation.
+/// The position of a training, and its best evaluation.
 struct TrainingProgress {
     int64_t step = 0;             ///< optimizer steps done
     bool evaluation_due = false;  ///< the epoch that has ended is not evaluated yet
@@ -50,9 +50,9 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
 
 /// Writes one file durably. `state` has the names and offsets of the tensors. Throws Exit::io.
 void write_checkpoint(const HeldPlace&, const Checkpoint&, const State& state);
-/// Estimates the seconds that writing a checkpoint of `bytes` takes in this folder. To measure, it
-/// writes at most 32 MiB in a temporary folder, and removes that. Throws Exit::io if HDF5 files
-/// cannot be made, synced and renamed there.
+/// Estimates the seconds for writing a checkpoint of `bytes` in this folder. For that it writes at
+/// most 32 MiB in a temporary folder, which it removes. Throws Exit::io if HDF5 files cannot be
+/// made, synced and renamed there.
 double estimated_seconds(const HeldFolder&, size_t bytes);
 /// True if `name` is that of a folder left by a killed estimated_seconds().
 bool is_trial(const std::string& name);
@@ -91,7 +91,8 @@ int64_t step_of_checkpoint(const std::string& path);
 /// Renames the checkpoints taken after `step` to "….h5.old", because a run that resumes from `step`
 /// writes new ones. Returns the new names. Throws Exit::io.
 std::vector<std::string> set_aside_after(const RunFiles&, int64_t step);
-/// Removes old checkpoints, but keeps the newest `keep`, `newest`, and that of the best step.
+/// Removes old checkpoints. Keeps the newest `keep` checkpoints, `newest`, and the checkpoint of
+/// the best step.
 void prune_checkpoints(const RunFiles&, int64_t keep, const Checkpoint& newest);
 /// Removes all checkpoints of a finished run. Ignores failures.
 void remove_checkpoints(const RunFiles&);

@@ -6,7 +6,8 @@
 
 namespace convoy {
 
-/// Sums over images, measured when they were trained on. A smaller batch therefore counts for less.
+/// Sums over images, taken when they were trained on. In a mean, a smaller batch therefore counts
+/// less.
 struct Tally {
     int64_t images = 0;
     double loss_sum = 0, correct = 0, top5 = 0;

@@ -17,8 +17,9 @@ struct EvalResult {
 enum class Tta {
     plain,
     mirror,  ///< the image and its mirror image
-    /// the same two views with half of the weight. The other half is for both views of the image
-    /// shifted by one pixel, up and left or down and right (reflected border)
+    /// The two views of `mirror` have half of the weight. The other half is for four views: the
+    /// image shifted by one pixel, up and left or down and right (reflected border), and their
+    /// mirror images.
     full,
 };
 /// A view and the weight of its logits. Weights sum to 1.
@@ -27,7 +28,7 @@ struct WeighedView {
     float weight;
 };
 std::vector<WeighedView> views_of(Tta, const Preprocessing&);
-/// Throws Exit::usage if images of this split cannot have such views.
+/// Throws Exit::usage if images of this split do not allow these views.
 void check_views(Tta, const SplitInfo&, const Preprocessing&);
 
 class Evaluator {
@@ -56,7 +57,7 @@ private:
     Backend& backend_;
     const BatchSplit batch_split_;
     const Share logical_;  // logical ranks of this rank
-    const bool in_lanes_;  // logical ranks are computed separately, in lanes, even if there is only one
+    const bool in_lanes_;  // true: logical ranks are computed separately, in lanes, even if there is only one
     const Graph graph_;    // a copy without label smoothing
     const State& state_;
     const DataSet& data_;
@@ -64,7 +65,7 @@ private:
     const std::vector<WeighedView> views_;
     int64_t full_steps_ = 0, steps_ = 0;
     std::unique_ptr<Supply> supply_;    // null: devices read batches from the split
-    std::vector<Pass> passes_;          // of a full batch, then of a smaller last one; each only if it occurs
+    std::vector<Pass> passes_;          // of a full batch, then of a smaller last one, if they occur
     std::vector<Buffer> sums_;          // sums of the logits of all views
     std::vector<Buffer> arenas_;        // [lanes]
     Buffer counters_, totals_, stats_;  // [logical ranks of this rank]

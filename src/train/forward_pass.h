@@ -14,7 +14,7 @@ namespace convoy {
 
 class ForwardPass {
 public:
-    /// Collective.
+    /// Collective. Builds the programs for batches of `global_batch` samples.
     ForwardPass(Comm&, Backend&, const Graph&, const State&, const DataSet&, const Preprocessing&,
                 int64_t global_batch);
 
@@ -25,7 +25,7 @@ public:
         int64_t samples = 0;         ///< samples of the whole batch
         std::vector<float> outputs;  ///< [samples, classes] logits in the order of the split; on rank 0 only
     };
-    /// Collective.
+    /// Collective. Computes the batch with index `batch`.
     Result run(int64_t batch);
 
 private:
@@ -46,7 +46,7 @@ private:
     const int64_t global_batch_;
     const EpochSteps epoch_;
     Buffer counters_;
-    std::vector<Pass> passes_;  // of a full batch, then of a smaller last one; each only if it occurs
+    std::vector<Pass> passes_;  // of a full batch, then of a smaller last one, if they occur
 };
 
 }  // namespace convoy

@@ -51,8 +51,8 @@ ModelFile read_model_file(const std::string& path);
 /// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in the
 /// shape and layout of graph.params. Treats checkpoints, and throws, as load_model() does.
 std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph&);
-/// Returns `path`, unless it is a run's folder: then the run's best model, or its last if there is
-/// no best. Throws Exit::bad_input if the run has none.
+/// Returns `path`. If it is a run's folder, returns the run's best model in it, or its last model
+/// if there is no best one. Throws Exit::bad_input if the run has none.
 std::string model_in(const std::string& path);
 /// Reads the tensors into `state`. Averages a checkpoint's running statistics over its ranks, as an
 /// evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has another

@@ -222,7 +222,8 @@ private:
             if (runs(op) && prepared_.gradients.reaches(op)) c_.backend.backward(op, arguments(i), program_.tape);
             for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
-                // A gradient that only other programs write must not be all-reduced again.
+                // Zeroes a gradient that only other programs write, because it must not be
+                // all-reduced again.
                 if (const Tensor& g = operands_.gradients[id]; g.data && !gradients_[id].data && spec_.batch > 0)
                     c_.backend.zero(g, program_.tape);
                 unfinished_.emplace_back(i, id);
@@ -236,7 +237,7 @@ private:
         if (!c_.logical) c_.backend.wait_allreduce(program_.tape);
     }
 
-    /// Finishes the gradients so far. Their probes come between that and their all-reduce.
+    /// Finishes the gradients so far. Adds their probes between that and their all-reduce.
     void finish_gradients() {
         c_.backend.finish_gradients(program_.tape);
         for (const auto& [op, id] : std::exchange(unfinished_, {})) probe(op, " backward", gradients_[id]);
@@ -262,8 +263,8 @@ private:
             title_of(c_.graph, c_.graph.ops[op]) + " (" + name_of(c_.graph.ops[op]) + direction + ")";
         program_.probes.push_back({program_.tape.size(), name, output});
     }
-    /// Sets the end of the current tape as the place of new probes. The output of an op without
-    /// launches is written by the next op that has one.
+    /// Sets the place of new probes to the end of the tape so far. If an op has no launches, the
+    /// next op that has some writes its output.
     void settle_probes() {
         for (; settled_ < program_.probes.size(); ++settled_) program_.probes[settled_].after = program_.tape.size();
     }

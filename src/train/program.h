@@ -59,9 +59,9 @@ struct PreparedProgram {
 /// OpTuning::tune() is.
 PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
-/// Prepares the programs of this rank's logical ranks for a batch of `samples`. Collective if
-/// `prepare` is: all ranks call it for the larger share, then for the smaller one, if shares
-/// differ.
+/// Prepares the programs of this rank's logical ranks for a batch of `samples`. Calls `prepare` for
+/// the larger share, then for the smaller one if shares differ; all ranks do so, because `prepare`
+/// may be collective.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
                                            const std::function<PreparedProgram(const Share&)>& prepare);
 

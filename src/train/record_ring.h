@@ -1,4 +1,5 @@
-// The records of the newest steps: the device writes them, and the host reads them in time.
+// The ring of records of the newest steps. The device writes them, and the host reads each before
+// it is overwritten.
 #pragma once
 #include <functional>
 #include <vector>
@@ -22,10 +23,10 @@ public:
     int64_t read() const { return read_; }
     /// True if `launched` steps are an interval more than at the last call of look().
     bool due(int64_t launched) const { return launched - marked_ >= interval_; }
-    /// Returns the new records of all `launched` steps. If `late`, returns those of the steps
-    /// launched before the last call, so that the device never waits for the host. If one of these
-    /// has a request, waits for all launched steps and adds their records, because requests are
-    /// handled between two steps.
+    /// Returns the new records of all `launched` steps, and waits for these steps. If `late`,
+    /// returns those of the steps that were launched before the last call, so that the device never
+    /// waits for the host. If one of these has a request, also waits for all launched steps and
+    /// adds their records, because requests are handled between two steps.
     std::vector<StepRecord> look(int64_t launched, bool late);
 
 private:

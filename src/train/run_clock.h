@@ -1,5 +1,5 @@
-// Decides when a training takes checkpoints, makes snapshots and stops: by step numbers, by rank
-// 0's clocks, and by the requests of all ranks that come with the records of steps.
+// Decides when a training takes checkpoints, makes snapshots and stops. It goes by step numbers, by
+// rank 0's clocks, and by the requests of all ranks, which come with the records of steps.
 #pragma once
 #include <atomic>
 #include <vector>
@@ -11,7 +11,7 @@ namespace convoy {
 
 class RunClock {
 public:
-    /// Requests that come with some records of steps.
+    /// The requests that came with some records.
     struct Requested {
         bool checkpoint = false, snapshot = false, skipped = false;
     };
@@ -39,19 +39,20 @@ public:
     bool checkpoint_step(int64_t step) const;
     /// True if this rank asks for a checkpoint after `step` steps, the end of `epoch` (from 0).
     bool checkpoint_due(int64_t step, int64_t epoch) const;
-    /// Returns the requests in these records; `step`: number of launched steps. Sets stopped() if
-    /// a rank asked for that.
+    /// Returns the requests in these records. `step`: number of launched steps. Sets stopped() if a
+    /// rank asked to stop.
     Requested take_in(const std::vector<StepRecord>&, int64_t step);
     /// Sets the requests for checkpoints and stops that are due by rank 0's clocks. `margin`:
-    /// seconds until all ranks know of a stop and have stopped.
+    /// seconds that pass until all ranks know of a stop and have stopped.
     void watch(double margin);
-    /// Requests snapshots if requests are read so rarely that a signal cannot wait. `seconds`: time
-    /// between two reads. Returns true if a snapshot made now would become outdated.
+    /// Requests snapshots if requests are read so rarely that a signal could not wait for the next
+    /// read. `seconds`: time between two reads. Returns true if reads are so frequent that no
+    /// snapshot is needed; drop an existing one, because it becomes outdated.
     bool watch_length(double seconds);
 
     /// Begins a checkpoint of this state. Returns false if the newest checkpoint has it already.
     bool begin_checkpoint(int64_t step, bool evaluation_due);
-    /// Sets the state that the newest checkpoint has; `step` < 0: there is no checkpoint.
+    /// Sets the state that the newest checkpoint contains; `step` < 0: there is no checkpoint.
     void set_saved(int64_t step, bool evaluation_due);
     bool has_saved() const { return saved_step_ >= 0; }
 

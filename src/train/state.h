@@ -23,7 +23,7 @@ struct NamedTensor {
 /// Host values by ParamId, each in the shape and layout of Graph::params; empty: none.
 using ParamValues = std::vector<std::vector<float>>;
 
-/// How the optimizer treats one parameter, in addition to its spec.
+/// The treatment of one parameter by the optimizer, in addition to its spec.
 struct ParamRule {
     float weight_decay = 0;
     float learning_rate = 1;    ///< factor of the step's learning rate

@@ -1,6 +1,6 @@
-// The newest state that a run can resume from. Another thread of rank 0 saves it if the job is
-// ended during a long step or evaluation. On CPUs, tensors are read in place, until the update
-// begins to change them; for a GPU there is a host copy.
+// The newest state that a run can resume from. If the job is ended during a long step or
+// evaluation, another thread of rank 0 saves it. On CPUs, tensors are read in place, until the
+// update begins to change them; for a GPU there is a host copy.
 #pragma once
 #include <mutex>
 #include <optional>
@@ -19,8 +19,8 @@ public:
     StateSnapshot(Backend& backend, const State& state)
         : memory_(backend), in_place_(backend.facts().synchronous), state_(state) {}
 
-    /// Makes `point` the state that copy() returns. It has the position of the run and the running
-    /// statistics of all ranks.
+    /// Makes `point` the snapshot. It has the position of the run and the running statistics of all
+    /// ranks.
     void take(Checkpoint&& point);
     /// Returns a lock; while it lives, the caller may write weights and optimizer state. Drops a
     /// state that is read in place.

@@ -19,8 +19,8 @@ public:
     /// Receives the new records since the last call, in order, every log interval and every two
     /// seconds. `epoch` counts from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
-    /// True if on_steps() must get the record of `step` as soon as that step has run. The device
-    /// then waits. Otherwise records may come late.
+    /// True if on_steps() must get the record of `step` as soon as that step has run, for which the
+    /// device waits. Otherwise records may come late.
     virtual bool at_once(int64_t /*step*/) const { return false; }
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
@@ -36,9 +36,9 @@ public:
 class Trainer {
 public:
     /// Allocates parameters, gradients and optimizer state. `test` may be null. A signal handler or
-    /// a clock may set `requests` at any time; it must outlive the trainer. `earlier`: graphs that
-    /// are trained before `graph`, in the order of their epochs; evaluations always use `graph`.
-    /// Graphs that begin after the last epoch are not built.
+    /// a clock may set `requests` at any time; they must outlive the trainer. `earlier`: graphs
+    /// that are trained before `graph`, in the order of their epochs. Evaluations always use
+    /// `graph`. Graphs that begin after the last epoch are not built.
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
             Requests& requests, std::vector<EarlierGraph> earlier = {});
 
@@ -71,7 +71,7 @@ private:
     /// Collective. Returns the position of the run without weights; on rank 0 also the running
     /// statistics of all ranks.
     Checkpoint position();
-    /// Collective. Makes the current state the one that snapshot() returns.
+    /// Collective. Makes a snapshot of the current state.
     void take_snapshot();
     void take_checkpoint(TrainListener&);
     /// Passes a checkpoint to the listener; `only_model`: for the model of the best evaluation.

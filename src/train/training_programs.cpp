@@ -113,7 +113,8 @@ void TrainingPrograms::build() {
     const Doing doing(comm_.activity(), "building the programs");
     for (int lane = 0; lane < lanes(); ++lane) arenas_.push_back(backend_.allocate(arena_bytes_));
     counters_ = backend_.allocate(sizeof(Counters));
-    // A host far ahead of the device would learn late of a request to stop, and would look stalled.
+    // Limits how far the host runs ahead: otherwise it would learn late of a request to stop, and
+    // would look stalled.
     constexpr int64_t most_ahead = 32, intervals = 2;
     records_.emplace(backend_,
                      backend_.facts().synchronous ? 1 : std::min(setup_.log_interval, most_ahead / intervals));
@@ -276,7 +277,7 @@ void TrainingPrograms::supply_batch(int64_t step) {
 void TrainingPrograms::run(const Runnable& program, int64_t step, StateSnapshot& snapshot) {
     supply_batch(step);
     program.gradients();
-    if (exact_ && exact_->redo()) {  // a gradient overflowed; the exponents are now those that the step reported
+    if (exact_ && exact_->redo()) {  // a gradient did not fit; the exponents are now those that the step reported
         supply_batch(step);
         program.gradients();
         require(!exact_->redo(), "a step that is done again has the same gradients");

@@ -1,5 +1,5 @@
 // The programs of a training and their memory. A program trains one batch size in one stage, or
-// evaluates. All are built before the first step, and share arenas, because one runs at a time.
+// evaluates. All are built before the first step. They share arenas, because one runs at a time.
 #pragma once
 #include <memory>
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace convoy {
 
-/// A graph with the same parameters for images of another size, with which a training begins.
+/// A graph with the same parameters for images of another size. A training may begin with it.
 struct EarlierGraph {
     Graph graph;
-    int64_t until;  ///< epoch in which the next graph takes over, from 0
+    int64_t until;  ///< epoch from which on the next graph is trained, from 0
 };
 
 class TrainingPrograms {
@@ -78,12 +78,12 @@ public:
     Evaluator* evaluator() { return evaluator_.get(); }  ///< null without a test set
 
 private:
-    /// The steps in which images have one size and the same parameters are trained.
+    /// The steps in which images have one size, and in which the same parameters are trained.
     struct Stage {
         std::unique_ptr<const Graph> graph;  // parameters that are no longer trained are frozen in it
         bool resized;                        // its images have another size than those of graph_
         int64_t until;                       // first step of the next stage, from 0
-        std::vector<Runnable> programs;  // of a full batch, then of an epoch's smaller last one; each only if it occurs
+        std::vector<Runnable> programs;      // of a full batch, then of an epoch's smaller last one, if they occur
     };
 
     Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device

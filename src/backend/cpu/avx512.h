@@ -53,8 +53,8 @@ inline void store(bf16* p, __mmask16 m, Vector v) {
 /// Prefetches into the L2 cache; the address may lie beyond the end.
 inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
 
-/// Joins, in each quarter, the first pair of floats of p and that of q; high_pairs() the second
-/// pairs.
+/// Returns the first pair of floats of p and then that of q, in each quarter. high_pairs() returns
+/// the second pairs.
 inline Vector low_pairs(Vector p, Vector q) {
     return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
 }

@@ -1,7 +1,7 @@
 // Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward.
 // Sums are taken of differences from a pivot (the first row), so that a mean far from zero costs no
 // digits. They are in float over short runs of rows, and in double beyond. With --sync-bn they are
-// in double throughout, so that they hardly depend on how ranks share the rows.
+// in double throughout, because they must hardly change if ranks share the rows in another way.
 #include <algorithm>
 #include <cmath>
 
@@ -84,7 +84,7 @@ CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __res
 }
 
 /// Computes the batch's mean in sums[0..c) and variance in sums[c..2c), as doubles. They are over
-/// the rows of all ranks, or of this rank. Returns the number of rows.
+/// the rows of all ranks with --sync-bn, else of this rank. Returns the number of rows.
 template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_double, SumNow sum_now) {
     const int c = w.c;
     for (int i = 0; i < c && w.rows > 0; ++i) w.pivot[i] = in_double ? 0.0f : to_float(w.x[i]);

@@ -44,7 +44,7 @@ std::optional<ConvBy> parse_conv_by(const std::string& name);
 /// A convolution in one direction, for any batch size.
 struct ConvSpec {
     LaunchPhase direction;  ///< forward, data_gradient or weight_gradient
-    Conv op;                ///< kernel, stride, pad; bias: none if there is none
+    Conv op;                ///< kernel, stride, pad; of the bias only whether it is `none`
     Shape x, y;             ///< for a batch of 1
     DType dtype;            ///< type of x and y
     bool add;               ///< data_gradient: adds to its output

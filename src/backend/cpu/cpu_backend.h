@@ -116,7 +116,7 @@ private:
     dnnl::engine engine_;
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;
-    // A lane shares these with its whole backend:
+    // A lane shares these with the backend that owns it:
     std::shared_ptr<GradientAllReduce> all_reduce_;
     std::shared_ptr<ExactAdder> adder_;
     std::shared_ptr<StepClock> clock_;

@@ -16,8 +16,8 @@ inline float gradient(const Gelu&, float x, float dy) { return dy * gelu_derivat
 ValueId kept_by(const Relu& op) { return op.y; }
 ValueId kept_by(const Gelu& op) { return op.x; }
 
-// Loops over [0, n), each a function, so that it is compiled for AVX-512 too. Gradients are
-// overwritten, or added to if `add`.
+// Loops over [0, n). Each is a separate function, so that it is compiled for AVX-512 too.
+// Gradients are overwritten; `add`: they are added to.
 
 template <class Op, class E> CONVOY_WIDE void forward_elements(const Op& op, const E* x, E* y, int64_t n) {
 #pragma omp simd

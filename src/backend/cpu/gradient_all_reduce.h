@@ -55,13 +55,13 @@ private:
 
     MPI_Comm comm_, world_;
     int size_;
-    std::vector<MPI_Request> requests_;  // since all earlier ones had ended
-    std::vector<int> ended_;             // same size as requests_
+    std::vector<MPI_Request> requests_;  // requests since none were in flight; ended ones stay as null
+    std::vector<int> ended_;             // scratch of MPI_Testsome, as large as requests_
     int in_flight_ = 0;
     double waited_ = 0;
     std::vector<Span>* trace_ = nullptr;
     std::deque<Bucket> buckets_;
-    size_t next_bucket_ = 0;     // the first that is not started in this step
+    size_t next_bucket_ = 0;     // the first bucket whose all-reduce is not started in this step
     std::vector<size_t> spans_;  // per request: its index in *trace_
 };
 

@@ -1,4 +1,4 @@
-// Linear layers as GEMMs on plain row-major matrices, in f32 whatever the type of the values.
+// Linear layers as GEMMs on plain row-major matrices. They compute in f32 for every type of values.
 //   y [n, out] = x [n, in] * weight [out, in]^T + bias
 // They are small, so bf16 values are converted on the way in and out.
 #include "backend/cpu/cpu_backend.h"

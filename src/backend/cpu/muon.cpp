@@ -16,8 +16,8 @@ double squares(const float* v, int64_t n) {
     return sum;
 }
 
-/// The iterations on one matrix: x = a x + (b A + c A A) x with A = x x^T. A stands on the side of
-/// x where it is smaller.
+/// The iterations on one matrix: x = a x + (b A + c A A) x with A = x x^T. If x has more rows than
+/// columns, A = x^T x stands on the right.
 class NewtonSchulz {
 public:
     NewtonSchulz(const dnnl::engine& engine, const dnnl::stream& stream, int rows, int columns)

@@ -1,7 +1,7 @@
-// Muon (Jordan, "Muon: An optimizer for hidden layers in neural networks", 2024): a matrix steps
-// along its momentum. Before that, Newton-Schulz iterations in f32 bring all singular values of the
-// momentum to about one. Before the step the matrix is scaled: its norm becomes the square root of
-// its number of rows.
+// Muon (Jordan, "Muon: An optimizer for hidden layers in neural networks", 2024): a matrix moves
+// along its momentum. Newton-Schulz iterations in f32 first bring all singular values of the
+// momentum to about one. Before it moves, the matrix is scaled so that its norm is the square root
+// of its number of rows.
 #pragma once
 #include <dnnl.hpp>
 

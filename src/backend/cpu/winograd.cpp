@@ -34,8 +34,8 @@ template <int M> bool by_panels(int64_t tiles, int threads, int c, int d) {
     return shares_columns(tiles, threads) || sizeof(float) * points<M> * c * d >= large;
 }
 
-/// Returns the tiles of a slab: as many as 16 MiB hold, but 32 to 96. With fewer, transforming
-/// weights would not pay.
+/// Returns the number of tiles of a slab: at most 16 MiB of them, but at least 32 and at most 96.
+/// With fewer, transforming weights would not pay.
 template <int M> int64_t slab_of(int64_t tiles, int threads, int c, int d) {
     if (shares_columns(tiles, threads)) return tiles;
     constexpr int64_t most = 96, least = 32, bytes = 16 << 20;
@@ -216,8 +216,8 @@ void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int col
                                                                  gradients.next(point, to.first, cached_rows / lanes));
 }
 
-/// Writes dweight [out, 3, 3, in] of output o and inputs [begin, begin + count), from the sums of a
-/// panel that begins at `begin`; adds to it if `add`.
+/// Writes the sums of a panel, which begins at input `begin`, to dweight [out, 3, 3, in]: those of
+/// output o and inputs [begin, begin + count). `add`: adds them.
 template <int M>
 void write_weight_gradient(int o, int begin, int count, GradientSum sum, int in, float* dweight, bool add) {
     constexpr size_t outputs_ahead = 8;

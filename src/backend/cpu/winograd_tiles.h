@@ -15,9 +15,9 @@ template <> constexpr std::array points_of<4>{5. / 8, 3. / 2};
 template <> constexpr std::array points_of<7>{5. / 16, 11. / 16, 9. / 8, 7. / 4};
 template <> constexpr std::array points_of<8>{3. / 8, 3. / 4, 5. / 4, 15. / 8};
 
-/// Pixels of a line that M outputs read; the line has as many points.
+/// Number of pixels that M outputs along a line read, and of the points along that line.
 template <int M> constexpr int window = M + 2;
-/// Points of a tile.
+/// Number of points of a tile.
 template <int M> constexpr int points = window<M> * window<M>;
 
 /// The matrices of a block of tiles, one per point: [points][tiles][channels]. Channels are rounded
@@ -34,13 +34,13 @@ template <int M> struct Block {
     Block(float* at, int64_t tiles, int c) : data(at), row_stride(row_of(c)), stride(stride_of(tiles, c)) {}
     static size_t floats(int64_t tiles, int c) { return points<M> * stride_of(tiles, c); }
     float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * row_stride; }
-    /// Returns the same block from a tile on.
+    /// Returns the part of the block that begins at a tile.
     Block from(int64_t tile) const {
         Block rest = *this;
         rest.data = at(0, tile);
         return rest;
     }
-    /// Returns `count` lines of the next point from a channel on, for all tiles.
+    /// Returns the lines to prefetch for the next point: `count` of each tile, from a channel on.
     Ahead next(int point, int channel, int count) const {
         return {at(point + 1, 0) + channel, size_t(row_stride), std::min(count, (row_stride - channel) / lanes)};
     }
@@ -218,7 +218,7 @@ inline void both_ways(In in, Out out) {
 }
 
 /// Transforms tiles [first, last) of x [n, h, w, c] into `to`. A tile is read through a window of
-/// Size x Size pixels that begins `before` pixels before it.
+/// Size x Size pixels. The window begins `before` pixels above and left of the tile.
 template <int M, int Size, void (*transform)(const Vector*, Vector*), class E>
 void read_tiles(const E* x, const Tiling<M>& tiling, int c, int before, int64_t first, int64_t last,
                 const Block<M>& to) {

@@ -16,7 +16,7 @@ namespace {
 
 /// Figures that only cuDNN asks for: bytes, blocks and threads of a multiprocessor, kHz.
 struct Details {
-    int shared_memory;  ///< of a block that asks for more than the usual 48 KiB
+    int shared_memory;  ///< limit for a block that asks for more than the usual 48 KiB
     int blocks, threads, clock, l2, memory_clock;
 };
 // In the order of known_chips. Below 8.0 nothing of a block's shared memory is reserved.
@@ -50,7 +50,7 @@ std::string chip_description(const std::string& name) {
 }
 
 Driver load_driver_or_stub() {
-    // Loaded under its own name once, it is found by that name ever after.
+    // Once a library is loaded, later calls find it by its own name.
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) return Driver::real;
     Dl_info library{};
     if (!dladdr(reinterpret_cast<const void*>(&cudnnGetVersion), &library) || !library.dli_fname) return Driver::none;

@@ -22,7 +22,7 @@ namespace convoy::cuda {
 class CudaBackend final : public Backend {
 public:
     /// Uses the current device. `threads`: number of threads that build plans while the calling one
-    /// times them. Errors are of this rank alone: construct it within Comm::together().
+    /// times them. An error concerns this rank alone, so construct it within Comm::together().
     CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&, int threads, const std::string& placement);
     ~CudaBackend() override;
     /// Connects to the other ranks. Collective.

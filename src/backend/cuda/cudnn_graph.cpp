@@ -236,7 +236,7 @@ struct CudnnGraph::Native {
 
     int64_t plan(int candidate) const { return candidates.at(size_t(candidate)); }
 
-    /// `handle`: null to build with the device's properties.
+    /// Builds the graph. `handle`: null to build with the device's properties.
     fe::error_t make(const PlanSpec& spec, cudnnHandle_t handle) {
         if (!handle) graph.set_device_properties(cudnn.properties);
         graph.set_io_data_type(fe_type(spec.type))

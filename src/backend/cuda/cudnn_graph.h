@@ -1,4 +1,4 @@
-// cuDNN's graph API in plain types: a graph is built from a spec; its candidate plans are built and
+// cuDNN's graph API in plain types. A graph is built from a spec; its candidate plans are built and
 // run by index. Only cudnn_graph.cpp includes cudnn-frontend, which takes most of a minute to
 // compile.
 #pragma once

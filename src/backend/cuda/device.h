@@ -16,8 +16,8 @@ struct Found {
     size_t cudnn = 0;                ///< cudnnGetVersion()
     std::string error;               ///< why devices could not be counted; empty if they could
     std::string visible;             ///< CUDA_VISIBLE_DEVICES; "(unset)" if it is not set
-    std::vector<int> capabilities;   ///< of each visible device, 10 * major + minor
-    std::vector<int> architectures;  ///< that kernels were compiled for, ascending; the last one also as PTX
+    std::vector<int> capabilities;   ///< compute capability of each visible device, 10 * major + minor
+    std::vector<int> architectures;  ///< for which kernels were compiled, ascending; the last one also as PTX
 };
 Found find_devices();
 

@@ -8,11 +8,11 @@
 namespace convoy::cuda {
 namespace {
 
-// Heuristics sort candidates by expected speed, so the best one is hardly ever further down.
+// Heuristics sort candidates by expected speed, so the best one is rarely further down than these.
 // Candidates of fused graphs are compiled for the device, up to two seconds each; others are built
 // in less than a millisecond.
 constexpr int most_timed = 12, most_timed_compiled = 6, most_failed = 12;
-constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer while a needed spec has no plan
+constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer while a needed spec has no plan yet
 constexpr auto poll_every = std::chrono::milliseconds(5);
 
 }  // namespace

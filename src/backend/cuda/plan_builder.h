@@ -1,7 +1,8 @@
 // Builds cuDNN's plans on several threads while one thread times them, because a fused plan
-// compiles for seconds. The threads build with the device's properties, because only one thread at
-// a time may use a cuDNN handle. From cuDNN 9.8 on, such a plan should run with any handle. If
-// those of a family do not, each thread builds that family with a separate handle.
+// compiles for seconds. A plan is built with a cuDNN handle, which only one thread at a time may
+// use, or with the device's properties. The threads use the properties. From cuDNN 9.8 on, a plan
+// that was built so should run with any handle. If the plans of a family (PlanSpec::family()) do
+// not, each thread builds that family with a separate handle.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -25,7 +26,7 @@ struct Search {
     bool needed = true;    ///< true: training is impossible without a plan for this spec
     bool hurried = false;  ///< true: take the first candidate that works
     int good = 0, failed = 0;
-    double seconds = 0;  ///< of building and timing, on any thread
+    double seconds = 0;  ///< spent on building and timing, by all threads
 
     explicit Search(const PlanSpec&, bool in_a_hurry);
     void add(bool is_good) { ++(is_good ? good : failed); }
@@ -81,7 +82,7 @@ private:
         std::stop_source stop;
         std::future<BuiltGraph> result;
     };
-    /// Returns an order's task, whose result replaces the one that the order had.
+    /// Returns a new task for an order. The order then waits for the result of this task.
     static Task task_of(const std::string& key, Order&);
     void serve(const std::stop_token&);
 

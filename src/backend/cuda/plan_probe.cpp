@@ -36,10 +36,10 @@ void set_element(Bytes& to, DType type, size_t i, float v) {
     if (type == DType::f32) reinterpret_cast<float*>(to.data())[i] = v;
 }
 
-/// The largest error of a right plan. Stored values are rounded once, and so are values between
-/// fused operations. In f32 the order of a long sum decides.
+/// The largest error of a right plan. Stored values, and values between fused operations, are
+/// rounded once. In f32 the order of a long sum decides.
 double most_error(DType type) {
-    constexpr double f16 = 1.0 / 2048, bf16 = 1.0 / 256, f32 = 2e-4;  // of one rounding
+    constexpr double f16 = 1.0 / 2048, bf16 = 1.0 / 256, f32 = 2e-4;  // error of one rounding
     return 3 * (type == DType::f16 ? f16 : type == DType::bf16 ? bf16 : f32);
 }
 

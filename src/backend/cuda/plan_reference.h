@@ -18,7 +18,7 @@ class PlanReference {
 public:
     explicit PlanReference(const PlanSpec&);
 
-    static constexpr size_t period = 65521;  ///< of all tensors; prime, so that no two rows are alike
+    static constexpr size_t period = 65521;  ///< of every tensor's values; prime, so that no two rows are alike
     /// Returns an element of an input. It is exact in every type.
     float input(Slot, size_t i) const;
 
@@ -27,7 +27,7 @@ public:
     /// Returns an element of an output that the plan wrote.
     using Output = std::function<float(Slot, size_t)>;
     struct Error {
-        double relative = 0;  ///< the largest difference by the output's largest expected magnitude
+        double relative = 0;  ///< the largest difference, divided by the output's largest expected magnitude
         Slot slot = Slot::y;  ///< the output that has it
     };
     /// Compares samples of all outputs. Expects sums that a convolution's plan also writes to be
@@ -51,7 +51,8 @@ private:
     double norm(Slot, size_t i) const;
     double norm_gradient(Slot, size_t i) const;
     double normalised(size_t i) const;
-    /// Returns g, or 0 or NaN where the ReLU of the batch norm that reads x[i] says so.
+    /// Returns g if the ReLU of the batch norm that reads x[i] lets it pass, 0 if not, and NaN if
+    /// rounding decides.
     double masked(double g, size_t i) const;
     double sum(size_t channel, const std::function<double(size_t)>& of) const;
     const Moments& moments(size_t channel) const;
@@ -60,7 +61,7 @@ private:
     const PlanSpec s_;
     const size_t channels_;
     std::vector<float> block_, mean_, invstd_;
-    mutable std::map<size_t, Moments> moments_;  // by channel, as far as asked for
+    mutable std::map<size_t, Moments> moments_;  // by channel, computed on first use
     mutable std::map<size_t, Sums> sums_;
 };
 

@@ -30,7 +30,8 @@ PlanRow row_of(const Cudnn& cudnn, const NamedPlan& plan, Driver driver) {
     row.fallback = fallback_of(plan.spec);
     CudnnGraph graph(cudnn, plan.spec);
     row.candidates = graph.candidates();
-    // Most fused graphs compile their kernels, so trying one candidate says as much as trying all.
+    // Most fused graphs compile their kernels, so one candidate is enough to tell whether that
+    // works.
     const bool compiled = plan.spec.is_norm() || plan.spec.add || plan.spec.statistics;
     std::string why;
     for (int i = 0; i < (compiled ? std::min(row.candidates, 1) : row.candidates); ++i)

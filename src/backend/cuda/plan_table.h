@@ -17,7 +17,7 @@ struct PlanRow {
     } state = missing;
     std::string engine;
     size_t workspace = 0;  ///< bytes, if built
-    std::string fallback;  ///< what runs instead of a missing or slower plan; empty: the plan is needed
+    std::string fallback;  ///< runs in place of a missing or slower plan; empty: the plan is needed
 };
 
 std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>&, const std::string& chip);

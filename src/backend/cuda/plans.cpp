@@ -111,7 +111,7 @@ std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from
 /// Returns true if the plans that a thread built ahead run with the handle of this one. This is
 /// tried until a plan of the family has run.
 bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
-    if (ahead.graph->candidates() == 0) return false;  // with the handle there may be some
+    if (ahead.graph->candidates() == 0) return false;  // it may have candidates with the handle
     Family& family = families_[spec.family()];
     bool any = false;
     for (const auto& [candidate, attempt] : ahead.attempts) {

@@ -24,7 +24,7 @@ namespace convoy::cuda {
 struct Plan {
     std::shared_ptr<CudnnGraph> graph;
     int candidate = 0;
-    float microseconds = 0;  ///< measured when the plan was chosen, or `untimed`
+    float microseconds = 0;  ///< measured when the plan was selected, or `untimed`
     size_t workspace() const { return graph->workspace(candidate); }
     void run(const std::vector<std::pair<Slot, void*>>& operands, void* workspace_at, cudaStream_t stream) const {
         graph->run(candidate, operands, workspace_at, stream);
@@ -91,8 +91,8 @@ private:
     /// A family of plans, as the builder's threads build them.
     struct Family {
         bool runs = false;  ///< plans that threads have built run here
-        /// Set once a plan did not run that was built with the device's properties, but ran when it
-        /// was built with a handle. Threads then build with separate handles.
+        /// True once a plan that was built with the device's properties did not run, but ran when
+        /// it was built with a handle. Threads then build with separate handles.
         std::atomic<bool> by_handle = false;
     };
     bool serves(const BuiltGraph& ahead, const PlanSpec&);
@@ -117,7 +117,7 @@ private:
     const Options options_;
     TrialLog trials_;
     TunedPlans cached_, given_, chosen_;
-    std::set<std::string> binding_;  // those keys of given_ that are binding
+    std::set<std::string> binding_;  // keys of given_ that are binding
     int unmet_ = 0;
     bool changed_ = false, saves_ = true;
     Clock::time_point saved_ = Clock::now();

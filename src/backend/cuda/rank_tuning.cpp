@@ -64,8 +64,8 @@ void CudaBackend::restore_tuning(const std::string& text) {
 
 void CudaBackend::tune(const ProgramShape& program) {
     if (comm_.size() == 1) return;
-    // The first rank with a kind of device and a batch measures for all such ranks. The first rank
-    // with a kind of device writes the cache.
+    // The first rank of those with the same kind of device and batch measures for all of them. The
+    // first rank with a kind of device writes the cache.
     const std::vector<std::string> kinds = comm_.gather_all(facts_.kind),
                                    works = comm_.gather_all(facts_.kind + ", batch " + std::to_string(program.batch));
     const auto is_first = [&](const std::vector<std::string>& all) {

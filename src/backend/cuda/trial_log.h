@@ -8,8 +8,8 @@
 namespace convoy::cuda {
 
 /// The file `PATH.trying-HOST-PID` beside the cache of plans holds the key and the engine of the
-/// current trial. Its process keeps it locked. A file of this host that names an engine and is not
-/// locked means that its process ended in that trial.
+/// current trial. Its process keeps it locked. If such a file of this host is not locked but names
+/// an engine, its process ended in that trial.
 class TrialLog {
 public:
     /// Reads the files that earlier processes left. If `path` is empty, reads and writes nothing.

@@ -190,7 +190,7 @@ private:
         const auto* conv = producer == none ? nullptr : std::get_if<Conv>(&graph_.ops[producer]);
         if (!fuses() || !conv || conv->bias != none || !sums_by_conv(op, tensor(op.x).dtype)) return false;
         PlanSpec& plain = *algorithm(producer).gemm.forward;
-        if (plain.statistics) return false;  // for another batch norm
+        if (plain.statistics) return false;  // its sums are for another batch norm
         PlanSpec fused = plain;
         fused.statistics = true;
         const float t = time_or_note(fused, producer, "the batch norm sums by itself");

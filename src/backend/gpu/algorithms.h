@@ -127,8 +127,7 @@ struct GpuAlgorithms final : Algorithms {
 };
 
 GpuAlgorithms select_algorithms(const ProgramShape&, const AlgorithmOptions&, const Timing&);
-/// Returns `algorithms` with the last selection made: which ops compute both gradients side by
-/// side.
+/// Completes a selection: decides which ops compute both gradients side by side.
 GpuAlgorithms with_branches(GpuAlgorithms, int multiprocessors);
 /// Selects without times: as options.norm_by says, as if cuDNN had every plan. If times were to
 /// decide, it uses our kernels alone. Dry runs without a GPU use this.

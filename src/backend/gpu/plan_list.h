@@ -10,8 +10,8 @@ namespace convoy::cuda {
 
 /// Returns the time stored under a key of PlanSpec or KernelSpec, if it is known.
 using KnownTimes = std::function<std::optional<float>(const std::string& key)>;
-/// Returns every plan that select() may ask for and whose time is unknown, each once, in about the
-/// order in which select() asks.
+/// Returns every plan whose time select() may ask for and is unknown, each once. The order is about
+/// that in which select() asks.
 std::vector<PlanSpec> expected_plans(const ProgramShape&, const AlgorithmOptions&, const KnownTimes&);
 
 /// A plan that a training step with this rank's batch may ask for, named after the first operation
@@ -23,7 +23,7 @@ struct NamedPlan {
 };
 std::vector<NamedPlan> plans_of(const Graph&, int batch, const AlgorithmOptions&);
 
-/// Returns the first `most` plans of each family, family after family.
+/// Returns the first `most` plans of each family, one family after the other.
 std::vector<PlanSpec> first_of_families(const std::vector<NamedPlan>&, size_t most);
 
 /// The layers that have both gradients.
