@@ -23,10 +23,10 @@ sys.path.append(os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True  # no __pycache__ in a checkout
 import argparse
 import contextlib
+import errno
 import shlex
 import signal
 import stat
-import tempfile
 
 from convoy_plot_files import BAD_INPUT, IO, USAGE, fail, say
 
@@ -92,15 +92,55 @@ def open_folder(name, folder=None, flags=0):
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=folder)
 
 
+def events_in(folder):
+    """The names of the event files in an open folder that are ours to replace."""
+    return [name for name in os.listdir(folder) if name.startswith("events.out.tfevents.") and name.endswith(SUFFIX)]
+
+
+def is_new(folder):
+    """Whether an open folder is empty, this user's, and closed to others: as far as the file system shows that."""
+    if os.listdir(folder):
+        return False
+    trial = os.open("trial", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    about, made = os.fstat(folder), os.fstat(trial)
+    os.close(trial)
+    os.remove("trial", dir_fd=folder)
+    others_write = stat.S_IWGRP | stat.S_IWOTH
+    return about.st_uid == made.st_uid and not about.st_mode & others_write & ~made.st_mode
+
+
+@contextlib.contextmanager
+def working_folder(above):
+    """A new folder in the open folder `above`, for event files. Removes these at the end, and the folder.
+
+    Other users may exchange what has its name. Files are therefore removed through its descriptor. By its name it is
+    removed only if it is empty.
+    """
+    name = f".tensorboard-{os.urandom(6).hex()}"
+    os.mkdir(name, 0o700, dir_fd=above)
+    new = open_folder(name, above, os.O_NOFOLLOW)
+    try:
+        if not is_new(new):  # another folder
+            raise OSError(errno.EBUSY, "its working folder was exchanged; write it again")
+        try:
+            yield new
+        finally:
+            with contextlib.suppress(OSError):
+                for file in events_in(new):
+                    os.remove(file, dir_fd=new)
+                os.rmdir(name, dir_fd=above)
+    finally:
+        os.close(new)
+
+
 def replace_events(new, name, above):
-    """Puts the files of the folder `new` into `name`, in place of events that were written there before."""
+    """Puts the event files of the folder `new` into `name`, in place of those that were written there before."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=above)
     there = open_folder(name, above, os.O_NOFOLLOW)
-    for old in os.listdir(there):
-        if old.startswith("events.out.tfevents.") and old.endswith(SUFFIX):
-            os.remove(old, dir_fd=there)
-    for file in os.listdir(new):
+    for old in events_in(there):
+        os.remove(old, dir_fd=there)
+    for file in events_in(new):
         os.replace(file, file, src_dir_fd=new, dst_dir_fd=there)
     os.close(there)
 
@@ -121,13 +161,11 @@ def write(run, folder):
         if above is None:
             os.makedirs(place, exist_ok=True)
             above = open_folder(place)
-        with tempfile.TemporaryDirectory(prefix=".tensorboard-", dir=f"/proc/self/fd/{above}") as path:
-            new = open_folder(path, flags=os.O_NOFOLLOW)
+        with working_folder(above) as new:
             count = write_events(scalars(*columns), f"/proc/self/fd/{new}")
             if is_link(name, above):
                 fail(BAD_INPUT, f"{folder}: is a link, and events are not written through it; name another folder: --out DIR")
             replace_events(new, name, above)
-            os.close(new)
         os.close(above)
     except OSError as error:
         fail(IO, f"{folder}: cannot be written: {error.strerror}")

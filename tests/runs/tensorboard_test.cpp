@@ -158,6 +158,76 @@ to_tensorboard.main()
     EXPECT_EQ(std::distance(fs::directory_iterator(run_folder + ".was"), {}), 3) << "metrics and the events";
 }
 
+/// The script, while another user gives the name of its working folder to the folder `other`.
+class TensorboardExchanged : public Tensorboard {
+protected:
+    void SetUp() override {
+        Tensorboard::SetUp();
+        for (const std::string& folder : {group_, other_}) std::filesystem::create_directories(folder);
+        write_file(dir_.path("driver.py"), R"(import os, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, "")
+sys.path.append("src/plot")
+import to_tensorboard
+when, group, other = sys.argv[1:4]
+del sys.argv[1:4]
+def exchange():
+    name = next(name for name in os.listdir(group) if name.startswith(".tensorboard-"))
+    os.rename(group + "/" + name, group + "/moved")
+    os.rename(other, group + "/" + name)
+mkdir, write = os.mkdir, to_tensorboard.write_events
+def make_and_exchange(name, *mode, **above):
+    mkdir(name, *mode, **above)
+    if os.path.basename(name).startswith(".tensorboard-"):
+        exchange()
+def exchange_and_write(*arguments):
+    exchange()
+    return write(*arguments)
+if when == "made":
+    os.mkdir = make_and_exchange
+else:
+    to_tensorboard.write_events = exchange_and_write
+to_tensorboard.main()
+)");
+    }
+    /// Exchanges the folder when it was "made", or when the events are "written" into it.
+    Finished convert_while(const std::string& when) const {
+        return run(python_ + " " + dir_.path("driver.py") + " " + when + " " + group_ + " " + other_ + " " +
+                   dir_.path("one") + " --out " + group_);
+    }
+    /// Returns the names in the other folder, which has another name now unless it was removed.
+    std::string left() const { return run("ls " + group_ + "/.tensorboard-*").out; }
+
+    const std::string group_ = dir_.path("group"), other_ = dir_.path("other");
+};
+
+TEST_F(TensorboardExchanged, AnotherFolderKeepsItsFiles) {
+    write_file(other_ + "/chapter1.tex", "precious");
+    write_file(other_ + "/events.out.tfevents.1.convoy", "precious");
+    EXPECT_EQ("", failure(convert_while("written")));
+    EXPECT_EQ(left(), "chapter1.tex\nevents.out.tfevents.1.convoy\n");
+    EXPECT_EQ(points_of(read(group_ + "/one").at("train/loss")), (Points{{1, 2.5}, {3, 1.5}}));
+    EXPECT_TRUE(std::filesystem::is_empty(group_ + "/moved"));
+}
+
+TEST_F(TensorboardExchanged, NothingIsWrittenIntoAnotherFolder) {
+    const auto expect_refused = [&](const char* names) {
+        const Finished f = convert_while("made");
+        EXPECT_EQ(f.code, 5);
+        EXPECT_EQ(f.err, "driver.py: " + group_ +
+                             "/one: cannot be written: its working folder was exchanged; write it again\n");
+        EXPECT_EQ(left(), names);
+        EXPECT_FALSE(std::filesystem::exists(group_ + "/one"));
+        std::filesystem::remove_all(group_);
+        for (const std::string& folder : {group_, other_}) std::filesystem::create_directories(folder);
+    };
+    write_file(other_ + "/events.out.tfevents.1.convoy", "precious");
+    expect_refused("events.out.tfevents.1.convoy\n");
+    // Others could put a link there, under the name of the events.
+    std::filesystem::permissions(other_, std::filesystem::perms::all);
+    expect_refused("");
+}
+
 TEST(TensorboardMissing, IsSaidInOneLine) {
     const TempDir dir;  // a package of that name that cannot be imported
     write_file(dir.path("tensorboard/__init__.py"), "raise ModuleNotFoundError('none', name='tensorboard')\n");
