@@ -58,11 +58,14 @@ std::vector<float> stored_values(const InputBytes& file, const StoredTensor& t) 
     if (t.type != "F16" && t.type != "BF16" && t.type != "F32" && t.type != "F64")
         refuse("is of type " + t.type + ", not F16, BF16, F32 or F64; convert it, as in net.float()");
     const int64_t count = count_of(t.shape), width = bytes_of_type(t.type);
-    std::vector<float> values(size_t(std::max<int64_t>(count, 0)));
-    if (values.empty()) return values;
+    if (count <= 0) return {};
     const int64_t span = span_of(t);
-    constexpr int64_t most_gaps = 8;  // limits memory: a slice of a much larger tensor is refused
-    if (span / most_gaps > count) refuse("is a small part of a large one; save a copy of it, as in tensor.clone()");
+    constexpr const char* advice = "; save a copy of it, as in tensor.clone()";
+    constexpr int64_t most_gaps = 8;  // bounds memory: a slice of a much larger tensor must be copied first
+    if (span / most_gaps > count) refuse(std::string("is a small part of a large one") + advice);
+    // Else the shape, and not the bytes of the file, would bound memory.
+    if (span < count) refuse(std::string("has elements several times, as expand() makes them") + advice);
+    std::vector<float> values(size_t(count), 0.0f);
     std::vector<uint8_t> bytes(size_t(span * width));
     file.read(t.offset, span * width, bytes.data());
     std::vector<int64_t> at(t.shape.size(), 0);

@@ -133,6 +133,24 @@ TEST_F(WeightsFile, StridesAndOffsetsOfViewsAreFollowed) {
                                    [&] { stored_values(file, {"t", "F32", {2}, {23}, 8}); }));
 }
 
+// A file of a few bytes would otherwise take memory for any shape.
+TEST_F(WeightsFile, ATensorHasAtMostTheElementsOfTheFile) {
+    write_file(dir_.path("x"), std::string(4 * 12, '\0'));
+    const InputBytes file(dir_.path("x"));
+    const auto read = [&](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+        return stored_values(file, {"t", "F32", std::move(shape), std::move(strides), 0}).size();
+    };
+    const auto refused = [&](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+        return problem_of_error(Exit::bad_input, {"tensor t", "several times", "clone()"},
+                                [&] { read(std::move(shape), std::move(strides)); });
+    };
+    EXPECT_EQ(read({3, 4}, {4, 1}), 12U);
+    EXPECT_EQ(read({1, 12}, {0, 1}), 12U) << "the step of a single row says nothing";
+    EXPECT_EQ("", refused({2}, {0}));
+    EXPECT_EQ("", refused({3, 5}, {3, 1}));
+    EXPECT_EQ("", refused({int64_t(1) << 40, 64}, {0, 0}));
+}
+
 TEST_F(WeightsFile, HostileFilesOfTorchSaveAreRefusedInOneLine) {
     const Finished made = run("${PYTHON:-/usr/bin/python3} -W ignore tests/support/torch_files.py " + dir_.path());
     ASSERT_EQ(made.code, 0) << made.err;
