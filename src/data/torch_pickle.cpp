@@ -23,6 +23,10 @@ constexpr std::pair<std::string_view, const char*> storage_types[] = {
     {"torch.ShortStorage", "I16"},     {"torch.CharStorage", "I8"},    {"torch.ByteStorage", "U8"},
     {"torch.BoolStorage", "BOOL"}};
 
+/// The most bytes in the name of a storage. PyTorch writes decimal numbers. A pickle can repeat a
+/// text in three bytes, so that copies of a long one would take any memory.
+constexpr size_t longest_key = 64;
+
 constexpr const char* otherwise =
     "it is no state_dict of PyTorch, or damaged: write one by torch.save(net.state_dict(), FILE)";
 
@@ -75,8 +79,8 @@ private:
         const auto* found =
             std::ranges::find(storage_types, type.bytes, &std::pair<std::string_view, const char*>::first);
         if (!is_text(given[0], "storage") || type.kind != Node::name || found == std::end(storage_types) ||
-            key.kind != Node::text || count.kind != Node::number || count_of({count.value}) < 0 ||
-            (old && nodes_[given[5]].kind != Node::none))
+            key.kind != Node::text || key.bytes.size() > longest_key || count.kind != Node::number ||
+            count_of({count.value}) < 0 || (old && nodes_[given[5]].kind != Node::none))
             refuse("has other names of storages");
         storages.push_back({found->second, std::string(key.bytes), count.value});
         return {.kind = Node::storage, .value = int64_t(storages.size()) - 1};
@@ -232,7 +236,7 @@ OldTorchPickles read_old_torch_pickles(std::span<const uint8_t> bytes, const std
     const PickleNode& keys = run();
     if (keys.kind != PickleNode::list) refuse();
     for (const uint32_t item : keys.items) {
-        if (nodes[item].kind != PickleNode::text) refuse();
+        if (nodes[item].kind != PickleNode::text || nodes[item].bytes.size() > longest_key) refuse();
         result.keys.emplace_back(nodes[item].bytes);
     }
     result.state.bytes = at;

@@ -72,6 +72,12 @@ def saved(content, floats=FLOATS, *more, **how):
     return archive([("a/data.pkl", content), ("a/byteorder", "little"), ("a/data/0", floats), *more], **how)
 
 
+def saved_before(content, keys, floats=FLOATS):
+    """As torch.save() did before version 1.6."""
+    head = pickled(0x1950A86A20F9469CFC6C), pickled(1001), pickled({"little_endian": True})
+    return b"".join([*head, pickled(content), pickled(keys), struct.pack("<q", len(floats) // 4), floats])
+
+
 def patched(file, at, value):
     return file[:at] + value + file[at + len(value) :]
 
@@ -119,6 +125,8 @@ def files(folder):
     yield "huge.pth", saved(state(Storage("0", 2**40), (2**20, 2**20), (2**20, 1))), "bytes for 1099511627776 elements"
     yield "endless-shape.pth", saved(state(shape=(2**40, 2**40), strides=(0, 0))), "in a storage of 110 elements"
     yield "claims.pth", saved(state(Storage("0", 2**62))), "other names of storages"
+    yield "long-key.pth", saved(state(Storage("0" * 65, 110))), "other names of storages"
+    yield "old-long-key.pth", saved_before(state(), ["0" * 65]), "long-key.pth: is no file of torch.save()"
     yield "sides.pth", saved(state(shape=(1,) * 9, strides=(1,) * 9)), "other arguments of a tensor"
     yield "strideless.pth", saved(state(strides=(1,))), "more sides than strides"
     yield "runs.pth", saved({"state_dict": state(), "x": Ran(f"touch {folder}/ran")}), "wants posix.system"
