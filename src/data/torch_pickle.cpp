@@ -177,11 +177,13 @@ const PickleNode& state_dict(const Nodes& nodes, uint32_t root, const std::strin
         for (const char* usual : {"state_dict", "model", "model_state_dict"})
             if (const PickleNode* found = dict_at(usual)) return *found;
     }
+    constexpr size_t most = 200, most_of_one = 40;  // bytes, because a text of any length may come again and again
     std::string keys;
-    for (size_t i = 0; i < top.items.size(); i += 2)
-        keys += (i > 0 ? ", " : "") + shortened(std::string(nodes[top.items[i]].bytes), 40);
+    for (size_t i = 0; i < top.items.size() && keys.size() <= most; i += 2)
+        keys += (i > 0 ? ", " : "") +
+                shortened(std::string(nodes[top.items[i]].bytes.substr(0, most_of_one + 1)), most_of_one);
     fail(Exit::bad_input, where + ": has no state_dict" + (key.empty() ? "" : " at key '" + key + "'") +
-                              "; name the key of one with --key: " + shortened(keys));
+                              "; name the key of one with --key: " + shortened(keys, most));
 }
 
 TorchPickle named_tensors(TorchMachine& machine, const Nodes& nodes, uint32_t top, const std::string& where,

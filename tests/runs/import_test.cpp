@@ -171,6 +171,18 @@ TEST_F(Import, WhatDoesNotFitIsListedAfterOneLine) {
     EXPECT_FALSE(std::filesystem::exists(to));
 }
 
+// A pickle repeats a text of any length in two bytes.
+TEST_F(Import, LongKeysThatComeAgainAreListedAtOnce) {
+    write_file(dir_.path("keys.py"), R"(import struct, sys, zipfile
+key = b"X" + struct.pack("<I", 15 << 20) + b"k" * (15 << 20) + b"q\0"
+zipfile.ZipFile(sys.argv[1], "w").writestr("a/data.pkl", b"\x80\2}(" + key + b"N" + b"h\0N" * 300_000 + b"u.")
+)");
+    const std::string file = dir_.path("keys.pth");
+    ASSERT_EQ("", failure(run("${PYTHON:-/usr/bin/python3} " + dir_.path("keys.py") + " " + file)));
+    const Finished f = convoy_alone("import --model linear --to " + dir_.path("x.h5") + " --from " + file, 30);
+    EXPECT_EQ("", refusal(f, Exit::bad_input, {"name the key of one with --key: kkkk", "kkk…, kkk"}));
+}
+
 TEST_F(Import, MistakesAreOneLine) {
     const std::string to = dir_.path("x.h5"), from = "import --from " + weights("mnist-linear.pth"),
                       whole = from + " --model mnist-linear --to " + to;
