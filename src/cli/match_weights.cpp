@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/shorten.h"
@@ -13,12 +14,10 @@ std::string line(const char* problem, const std::string& name, const std::string
     return formatted("  %-11s", problem) + printable(shortened(name)) + " " + shapes;
 }
 
-/// Removes `prefix` from all names if all begin with it.
-bool drop_from_all(StoredTensors& stored, const std::string& prefix) {
-    const auto begins = [&](const StoredTensor& t) { return t.name.starts_with(prefix); };
-    if (stored.tensors.empty() || !std::ranges::all_of(stored.tensors, begins)) return false;
-    for (StoredTensor& t : stored.tensors) t.name.erase(0, prefix.size());
-    return true;
+/// True if the names of all tensors have `prefix` at byte `at`, which no name ends before.
+bool all_have(const StoredTensors& stored, size_t at, std::string_view prefix) {
+    const auto has = [&](const StoredTensor& t) { return std::string_view(t.name).substr(at).starts_with(prefix); };
+    return !stored.tensors.empty() && std::ranges::all_of(stored.tensors, has);
 }
 
 bool is_counter(const std::string& name) { return name.ends_with(".num_batches_tracked"); }
@@ -30,10 +29,15 @@ void drop_prefixes(StoredTensors& stored, const std::string& prefix, const std::
         std::erase_if(stored.tensors, [&](const StoredTensor& t) { return !t.name.starts_with(prefix); });
         if (stored.tensors.empty())
             fail(Exit::bad_input, where + ": no tensor's name begins with '" + prefix + "'; choose another --prefix");
-        drop_from_all(stored, prefix);
     }
-    while (drop_from_all(stored, "module.") || drop_from_all(stored, "_orig_mod.")) {
+    // Erased once, because a name of megabytes may have a prefix again and again.
+    size_t dropped = prefix.size();
+    for (size_t before = std::string::npos; dropped != before;) {
+        before = dropped;
+        for (const std::string_view usual : {"module.", "_orig_mod."})
+            if (all_have(stored, dropped, usual)) dropped += usual.size();
     }
+    for (StoredTensor& t : stored.tensors) t.name.erase(0, dropped);
 }
 
 WeightsMatch match_weights(const std::vector<TorchEntry>& layout, const StoredTensors& stored) {

@@ -183,6 +183,18 @@ zipfile.ZipFile(sys.argv[1], "w").writestr("a/data.pkl", b"\x80\2}(" + key + b"N
     EXPECT_EQ("", refusal(f, Exit::bad_input, {"name the key of one with --key: kkkk", "kkk…, kkk"}));
 }
 
+TEST_F(Import, APrefixIsDroppedFromANameOfMegabytesAtOnce) {
+    std::string name;
+    while (name.size() < 15'000'000) name += "module._orig_mod.";
+    const std::string header = R"({")" + name + R"(x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+    std::string bytes;
+    for (int i = 0; i < 8; ++i) bytes += char(uint64_t(header.size()) >> (8 * i));
+    const std::string file = dir_.path("long.safetensors");
+    write_file(file, bytes + header + std::string(4, '\0'));
+    const Finished f = convoy_alone("import --model linear --to " + dir_.path("x.h5") + " --from " + file, 30);
+    EXPECT_EQ("", refusal(f, Exit::bad_input, {"long.safetensors"}));
+}
+
 TEST_F(Import, MistakesAreOneLine) {
     const std::string to = dir_.path("x.h5"), from = "import --from " + weights("mnist-linear.pth"),
                       whole = from + " --model mnist-linear --to " + to;
