@@ -3,7 +3,6 @@
 // they are joined, because archives hold them in another order (data_batch_2 last but one).
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -13,6 +12,7 @@
 #include "data/cifar_layouts.h"
 #include "data/decode.h"
 #include "data/digest.h"
+#include "data/input_bytes.h"
 #include "data/pickle.h"
 #include "data/tar.h"
 
@@ -198,10 +198,10 @@ Batches& read_folder(const std::string& from, std::vector<Batches>& all, Source&
         if (!fs::is_regular_file(path, error))
             fail(Exit::bad_input,
                  path + ": is missing; unpack " + layout.archive + " again, or give the archive itself");
-        check_size(member, size_of_input(path, "check its permissions"), layout, path);
-        std::ifstream in(path, std::ios::binary);
-        const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
-        if (!in && !in.eof()) fail(Exit::bad_input, path + ": cannot be read; check its permissions");
+        const InputBytes file(path, "check its permissions");
+        check_size(member, uint64_t(file.size()), layout, path);
+        std::vector<uint8_t> bytes(size_t(file.size()));
+        file.read(0, file.size(), bytes.data());
         add_member(member, bytes, path, batches);
         source.files.push_back(member);
         source.sha256.push_back(digest_of(Digest::Kind::sha256, bytes.data(), bytes.size()));

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/input_file.h"
 #include "base/memory_budget.h"
 #include "data/decode.h"
 #include "data/digest.h"
@@ -80,7 +79,7 @@ Idx read_idx(const std::string& path, uint32_t rank) {
                                       "; the file is damaged");
         bytes *= idx.dims[i];
     }
-    if (bytes > std::min(most_bytes, size_of_input(path, "get it again") * most_deflated))
+    if (bytes > std::min(most_bytes, file.file_bytes() * most_deflated))
         fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes; the file is damaged");
     check_memory(bytes, path);
     idx.data.reserve(bytes + 1);

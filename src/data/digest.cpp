@@ -2,12 +2,13 @@
 #include "data/digest.h"
 
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <vector>
 
 #include "base/file_error.h"
+#include "data/input_bytes.h"
 
 namespace convoy {
 
@@ -41,13 +42,14 @@ std::string digest_of(Digest::Kind kind, const void* data, size_t bytes) {
 }
 
 std::string digest_of_file(Digest::Kind kind, const FilePlace& place) {
-    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(place.opened.c_str(), "rb"), std::fclose);
-    if (!file) cannot_read(place.shown, errno, "check the path");
+    const InputBytes file(place);
     Digest digest(kind);
     std::vector<unsigned char> buffer(1 << 20);
-    while (const size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file.get()))
-        digest.update(buffer.data(), bytes);
-    if (std::ferror(file.get())) cannot_read(place.shown, errno, "check the file system");
+    for (ssize_t bytes = 1; bytes != 0;) {
+        bytes = ::read(file.descriptor(), buffer.data(), buffer.size());
+        if (bytes < 0 && errno != EINTR) cannot_read(place.shown, errno, "check the file system");
+        if (bytes > 0) digest.update(buffer.data(), size_t(bytes));
+    }
     return digest.hex();
 }
 

@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <string>
 
+#include "data/input_bytes.h"
+
 struct gzFile_s;
 
 namespace convoy {
 
 class GzipReader {
 public:
-    /// Throws Exit::bad_input naming `path` if it cannot be opened.
+    /// Throws Exit::bad_input naming `path` if it cannot be opened, or is no regular file.
     explicit GzipReader(const std::string& path);
     ~GzipReader();
     GzipReader(const GzipReader&) = delete;
@@ -20,13 +22,15 @@ public:
     /// Fills `to`. Returns fewer than `bytes` only at the end of the stream, after comparing its
     /// CRC. Throws Exit::bad_input for a truncated or damaged stream, naming file and offset.
     size_t read(void* to, size_t bytes);
-    const std::string& path() const { return path_; }
+    const std::string& path() const { return file_.path(); }
+    /// Returns the bytes of the file itself.
+    uint64_t file_bytes() const { return uint64_t(file_.size()); }
     /// Returns the number of plain bytes read so far.
     size_t offset() const { return offset_; }
 
 private:
-    std::string path_;
-    gzFile_s* file_ = nullptr;
+    InputBytes file_;
+    gzFile_s* stream_ = nullptr;
     size_t offset_ = 0;
 };
 

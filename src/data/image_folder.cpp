@@ -8,7 +8,6 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "base/folder.h"
 #include "data/image_formats.h"
 #include "data/image_names.h"
+#include "data/input_bytes.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -28,11 +28,16 @@ int64_t changed_at(const struct stat& about) {
 
 /// Returns the format of a picture that is not read, by its first bytes: "HEIC".
 std::string format_of(const std::string& path) {
-    std::array<char, image_magic_bytes> bytes{};
-    std::ifstream file(path, std::ios::binary);
-    file.read(bytes.data(), bytes.size());
-    const ImageFormat* format =
-        format_of_bytes({reinterpret_cast<const uint8_t*>(bytes.data()), size_t(file.gcount())});
+    std::array<uint8_t, image_magic_bytes> bytes{};
+    size_t there = 0;
+    try {
+        const InputBytes file(path);
+        there = std::min(bytes.size(), size_t(file.size()));
+        file.read(0, int64_t(there), bytes.data());
+    } catch (const Error&) {  // its format stays unknown
+        there = 0;
+    }
+    const ImageFormat* format = format_of_bytes({bytes.data(), there});
     return format ? format->name : "of unknown format";
 }
 

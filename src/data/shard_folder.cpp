@@ -18,7 +18,7 @@ namespace convoy {
 constexpr const char* manifest_name = "manifest.json";
 
 void sync_path(const FilePlace& file) {
-    const Descriptor opened(::open(file.opened.c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor opened(::open(file.opened.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!opened.valid() || ::fsync(opened.fd()) != 0)
         fail(Exit::io, file.shown + ": cannot be written to the end (" + std::strerror(errno) + "); is the disk full?");
 }

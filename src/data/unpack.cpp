@@ -11,7 +11,6 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/held_file.h"
-#include "base/input_file.h"
 #include "data/gzip.h"
 #include "data/image_names.h"
 #include "data/tar_index.h"
@@ -71,9 +70,8 @@ private:
 FilePlace unpack_tar(const std::string& path, const OwnFolder& above, const std::string& name) {
     const HeldFolder folder = above.subfolder(name);
     const FilePlace to(above.held(), name + "/" + name_unpacked(path));
-    const uint64_t packed = size_of_input(path, "check the path"),
-                   most = std::max(always_allowed, most_growth * packed);
     GzipReader reader(path);
+    const uint64_t packed = reader.file_bytes(), most = std::max(always_allowed, most_growth * packed);
     Unpacked file(path, folder, name_unpacked(path));
     file.check_room(packed);
     std::vector<char> buffer(piece);

@@ -126,6 +126,11 @@ class Output:
             raise
 
 
+def at_once(path, flags):
+    """An opener for open(): it does not wait for a pipe, which may have taken the place of a file since a look at it."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
 def refuse_special(path, advice, place=None):
     """Ends the script if `path` is no regular file: a pipe may never begin, and a device never end.
 

@@ -6,7 +6,7 @@ it is stored as Convoy stores it. All columns together take no more memory than 
 """
 import os
 
-from convoy_plot_files import BAD_INPUT, OPENED, fail, fail_for_packages, refuse_special
+from convoy_plot_files import BAD_INPUT, OPENED, at_once, fail, fail_for_packages, refuse_special
 
 try:
     from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z, version
@@ -54,7 +54,7 @@ class MetricsFile:
 
     def __enter__(self):
         try:
-            self.source = open(self.place, "rb")
+            self.source = open(self.place, "rb", opener=at_once)
             begin = self.source.read(len(SUPERBLOCK))
             self.bytes = self.left = os.fstat(self.source.fileno()).st_size
             if begin != SUPERBLOCK:

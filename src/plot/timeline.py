@@ -28,7 +28,7 @@ import collections
 import json
 import signal
 
-from convoy_plot_files import BAD_INPUT, USAGE, Output, fail, refuse_special, say
+from convoy_plot_files import BAD_INPUT, USAGE, Output, at_once, fail, refuse_special, say
 from convoy_plot_base import plain, plt, save
 from matplotlib.patches import Patch
 
@@ -56,7 +56,7 @@ def kind_of(event):
 def read(path):
     """The ranks of a trace, in order, and what was measured."""
     refuse_special(path, "give what convoy bench --timeline FILE wrote")
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", opener=at_once) as file:
         trace = json.load(file)
     ranks = {}
     began = {}

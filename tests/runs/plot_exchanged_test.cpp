@@ -98,6 +98,33 @@ TEST_F(PlotExchanged, WhatWasNotCheckedIsRefused) {
     expect_refused("mv late run/metrics.h5");
 }
 
+// Another user may put a pipe in the place of a file that was looked at; a pipe may never begin.
+TEST_F(PlotExchanged, APipeIsNotWaitedFor) {
+    write_file(dir_.path("driver.py"), R"(import importlib, os, sys
+sys.dont_write_bytecode = True
+sys.path[:0] = ["", "src/plot"]
+name, looks, path = sys.argv[1:4]
+sys.argv[:4] = [name]
+module = importlib.import_module(looks)
+look = module.refuse_special
+def look_and_exchange(*arguments):
+    look(*arguments)
+    os.rename(path, path + ".was")
+    os.mkfifo(path)
+module.refuse_special = look_and_exchange
+importlib.import_module(name).main()
+)");
+    const std::string trace = dir_.path("trace.json");
+    write_file(trace, "{}");
+    const auto expect_refused = [&](const std::string& words, const std::string& argument) {
+        const Finished f = run(with_limit("/usr/bin/python3 " + dir_.path("driver.py") + " " + words + argument, 20));
+        EXPECT_EQ(f.code, int(Exit::bad_input)) << words;
+        EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+    };
+    expect_refused("timeline timeline ", trace + " " + trace);
+    expect_refused("plot convoy_plot_metrics ", metrics_ + " " + metrics_);
+}
+
 TEST_F(PlotExchanged, ThePictureGoesIntoTheFolderOfTheMetrics) {
     EXPECT_EQ("", failure(plot(run_, "mv run was && ln -s thesis run")));
     expect_picture(dir_.path("was/metrics.png"));
