@@ -5,8 +5,8 @@ namespace convoy {
 
 /// Makes waiting threads spin briefly and then sleep. GNU OpenMP reads its settings when it is
 /// loaded, so this sets GOMP_SPINCOUNT and executes the program again in the same process. Does
-/// nothing if the environment already says how to wait, or if a debugger is attached. Call it in
-/// the first line of main.
+/// nothing if the environment already says how to wait, if a debugger is attached, or if the
+/// executable was removed or replaced. Call it in the first line of main.
 void wait_briefly(char** argv);
 
 }  // namespace convoy

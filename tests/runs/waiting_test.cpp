@@ -71,10 +71,43 @@ TEST_F(Waiting, RanksStayThoseOfTheirLauncher) {
             "for i in $(seq 100); do sleep 0.1; p=$(cat " +
             dir.path("pid") +
             " 2>/dev/null) || continue; "
-            "tr '\\0' '\\n' </proc/$p/environ 2>/dev/null | grep GOMP_SPINCOUNT=10000 && break; done; "
+            "tr '\\0' '\\n' </proc/$p/environ 2>/dev/null | grep GOMP_SPINCOUNT=10000 && break; done; sleep 0.5; "
             "cat /proc/$p/comm; tr '\\0' ' ' </proc/$p/cmdline; kill -9 $p");
     EXPECT_NE(named.out.find("GOMP_SPINCOUNT=10000\nconvoy\n"), std::string::npos) << named.out << named.err;
     EXPECT_NE(named.out.find("bench --model linear"), std::string::npos) << named.out;
+}
+
+// A library removes the executable before main begins, as its owner may do. In /tmp, another user
+// may then give a file the name that the system shows for it, or the old name.
+TEST_F(Waiting, WhatTakesThePlaceOfTheExecutableIsNotStarted) {
+    namespace fs = std::filesystem;
+    const TempDir dir;
+    const std::string copy = dir.path("convoy"), other = dir.path("other"), ran = dir.path("ran"),
+                      library = dir.path("remove.so");
+    write_file(dir.path("remove.c"), R"(#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void before_main(void) {
+    unlink(getenv("COPY"));
+    if (getenv("OTHER")) rename(getenv("OTHER"), getenv("COPY"));
+}
+)");
+    if (run("cc -shared -fPIC -o " + library + " " + dir.path("remove.c")).code != 0) GTEST_SKIP() << "no C compiler";
+    const std::string script = "#!/bin/sh\ntouch " + ran + "\n";
+    for (const std::string& name : {other, copy + " (deleted)"}) {
+        write_file(name, script);
+        fs::permissions(name, fs::perms::all);
+    }
+    for (const std::string& exchanged : {std::string(), "OTHER=" + other}) {
+        fs::copy_file(sibling("convoy"), copy);
+        const Finished f = run(with_limit(
+            "env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=" +
+                library + " COPY=" + copy + " " + exchanged + " " + copy + " train --help",
+            60));
+        EXPECT_EQ("", failure(f));
+        EXPECT_NE(f.out.find("--batch-size"), std::string::npos) << "the program goes on";
+        EXPECT_FALSE(fs::exists(ran)) << exchanged;
+    }
 }
 
 }  // namespace
