@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <string_view>
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -16,9 +17,11 @@ namespace {
 #define CONVOY_SOURCES ""
 #endif
 
+constexpr const char* running = "/proc/self/exe";
+
 fs::path executable() {
     std::error_code unknown;
-    return fs::read_symlink("/proc/self/exe", unknown);
+    return fs::read_symlink(running, unknown);
 }
 
 /// Returns true if `home`/`relative` exists, and it and the folders below `home` belong to
@@ -45,7 +48,7 @@ std::string project_file(const std::string& relative) {
     const fs::path self = executable(), checkout = self.parent_path().parent_path(), sources = CONVOY_SOURCES;
     std::set<uid_t> owners{0, ::geteuid()};
     struct stat status{};
-    if (::stat(self.c_str(), &status) == 0) owners.insert(status.st_uid);
+    if (::stat(running, &status) == 0) owners.insert(status.st_uid);
     std::set<uid_t> of_checkout = owners;
     // The owner of the checkout could replace the executable too, so trust that owner's files.
     if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
@@ -55,9 +58,21 @@ std::string project_file(const std::string& relative) {
     return is_own ? (sources / relative).string() : "";
 }
 
+std::string own_executable() {
+    std::string path = executable().string();
+    struct stat itself{}, named{};
+    if (::stat(running, &itself) != 0) return "";
+    const auto is_there = [&] { return ::stat(path.c_str(), &named) == 0 && S_ISREG(named.st_mode); };
+    if (is_there() && named.st_dev == itself.st_dev && named.st_ino == itself.st_ino) return path;
+    constexpr std::string_view removed = " (deleted)";  // as Linux writes it
+    if (path.ends_with(removed)) path.resize(path.size() - removed.size());
+    return is_there() && named.st_uid == itself.st_uid ? path : "";
+}
+
 std::string own_command() {
     std::error_code unknown;
-    std::string path = executable().string();
+    std::string path = own_executable();
+    if (path.empty()) return "convoy";
     const fs::path here = fs::current_path(unknown);  // may have been deleted
     if (unknown) return path;
     const std::string near = fs::proximate(path, here, unknown).string();

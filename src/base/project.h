@@ -10,8 +10,12 @@ namespace convoy {
 /// may create files where the executable was copied or built.
 std::string project_file(const std::string& relative);
 
+/// Returns the path of this executable, or of the file that its owner has put there since, as a
+/// build does. Empty if there is none: in /tmp, another user may make a file where one was removed.
+std::string own_executable();
+
 /// Returns the command that starts this executable from the current folder: "build/convoy", or its
-/// whole path.
+/// whole path. It is "convoy" if own_executable() is empty.
 std::string own_command();
 
 }  // namespace convoy

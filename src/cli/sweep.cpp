@@ -1,8 +1,6 @@
 // convoy sweep: trains once for each combination of some options' values, one after the other, and
-// compares the runs. Each training is a separate process, so a failed training does not end the
-// sweep.
-#include <unistd.h>
-
+// compares the runs. Each training is a separate process, so that one that fails does not end
+// the others.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -109,17 +107,18 @@ int stopped_with(int code, int signal) {
 
 Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
     Outcome outcome;
-    // Resolved once, because after a rebuild the link ends in " (deleted)".
-    char path[4096];
-    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-    const std::string executable = length > 0 ? std::string(path, size_t(length)) : own_command(),
-                      found = program("mpirun"), mpirun = found.empty() ? "mpirun" : found;
-    for (size_t i = 0; i < spec.runs.size(); ++i) {
-        const SweepRun& run = spec.runs[i];
-        std::printf("sweep     %zu of %zu: %s\n", i + 1, spec.runs.size(), printable(run.name).c_str());
+    const std::string found = program("mpirun"), mpirun = found.empty() ? "mpirun" : found;
+    for (size_t i = 0; i < plan.runs.size(); ++i) {
+        const SweepRun& run = plan.runs[i];
+        std::printf("sweep     %zu of %zu: %s\n", i + 1, plan.runs.size(), printable(run.name).c_str());
         std::fflush(stdout);
-        const int code = signals.run(command_of(spec, run, executable, mpirun));
-        const std::string folder = spec.output + "/" + run.name;
+        const std::string folder = plan.output + "/" + run.name, executable = own_executable();
+        if (executable.empty()) {
+            if (outcome.first_failure == 0) outcome.first_failure = int(Exit::io);
+            outcome.failed.push_back(folder + ": the executable was removed, or is another user's; build it again");
+            continue;
+        }
+        const int code = signals.run(command_of(plan, run, executable, mpirun));
         if (code == 0) outcome.done.push_back(folder);
         outcome.stopped = stopped_with(code, signals.received());
         if (outcome.stopped != 0) break;

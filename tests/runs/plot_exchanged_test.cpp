@@ -2,6 +2,7 @@
 // tests name exchanges them, after `convoy plot` has checked them. Run from the repository's root.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -155,6 +156,29 @@ TEST_F(PlotExchanged, APictureGoesIntoTheFolderOfTheStart) {
     expect_thesis_as_it_was();
     record_fault("the folder of a picture exchanged for a link while the runs are read",
                  "`plot`, `timeline.py`: nothing behind the link is replaced", "as promised", 4);
+}
+
+// The system then names it "convoy (deleted)", and another user may have made a file of that name.
+TEST_F(PlotExchanged, ARemovedExecutableHasNoScriptsOfAnotherUser) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
+    const std::string copy = dir_.path("bin/convoy"), named = copy + " (deleted)", ran = dir_.path("ran"),
+                      script = dir_.path("src/plot/plot.py"), library = dir_.path("remove.so");
+    write_file(named, "");
+    write_file(script, "open('" + ran + "', 'w')\nraise SystemExit(9)\n");
+    for (const std::string& path : {named, dir_.path("src"), dir_.path("src/plot"), script})
+        ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    write_file(dir_.path("remove.c"),
+               "#include <unistd.h>\n__attribute__((constructor)) static void before_main(void) { "
+               "unlink(\"" +
+                   copy + "\"); }\n");
+    if (run("cc -shared -fPIC -o " + library + " " + dir_.path("remove.c")).code != 0) GTEST_SKIP() << "no C compiler";
+    fs::copy_file(sibling("convoy"), copy);
+    EXPECT_EQ("", failure(run(with_limit("env ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=" +
+                                             library + " " + copy + " plot " + run_,
+                                         60))));
+    EXPECT_FALSE(fs::exists(copy));
+    EXPECT_FALSE(fs::exists(ran));
+    expect_picture(run_ + "/metrics.png");
 }
 
 }  // namespace

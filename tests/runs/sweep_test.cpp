@@ -1,6 +1,7 @@
 // convoy sweep, started as users start it: what it trains, what it leaves, and how it is stopped
 // and continued. Which trainings it starts is in unit/sweep_spec_test.cpp.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -85,6 +86,36 @@ TEST_F(Sweep, GoesOnAfterATrainingThatFails) {
     EXPECT_EQ(column(run_of("lr-0.01"), "train/step").size(), 64u);
     EXPECT_NE(f.out.rfind("\nrun "), std::string::npos) << "those that are done are compared: " << f.out;
     EXPECT_NE(f.err.find("sweep: 1 of 2 trainings are done"), std::string::npos) << f.err;
+}
+
+// In /tmp another user may make a file where the executable was. An mpirun of our own exchanges it
+// after the first training.
+TEST_F(Sweep, StartsNoExecutableOfAnotherUser) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
+    const std::string copy = out_.path("convoy"), other = out_.path("other"), ran = out_.path("ran"),
+                      mpirun = out_.path("bin/mpirun");
+    write_file(other, "#!/bin/sh\ntouch " + ran + "\nexit 1\n");
+    write_file(mpirun,
+               "#!/bin/sh\nshift 2\n\"$@\"; code=$?\nrm " + copy + "; cp -p " + other + " " + copy + "\nexit $code\n");
+    for (const std::string& program : {other, mpirun}) fs::permissions(program, fs::perms::all);
+    const auto sweep_while_exchanged = [&](uid_t owner) {
+        EXPECT_EQ(::chown(other.c_str(), owner, owner), 0);
+        fs::remove(copy);
+        fs::copy_file(sibling("convoy"), copy);
+        fs::remove_all(out_.path("sweep"));
+        return run(with_limit(
+            "env PATH=" + out_.path("bin") + ":$PATH " + copy + " " + sweep("lr=0.001,0.01", "--ranks 1 --max-steps 2"),
+            60));
+    };
+    const Finished f = sweep_while_exchanged(65534);
+    EXPECT_EQ(f.code, int(Exit::io)) << f.out << f.err;
+    EXPECT_FALSE(fs::exists(ran));
+    EXPECT_NE(f.out.find("failed: " + run_of("lr-0.01") + ": the executable was removed"), std::string::npos) << f.out;
+    EXPECT_NE(f.err.find("sweep: 1 of 2 trainings are done; the same command tries the others again: convoy sweep "),
+              std::string::npos)
+        << f.err;
+    sweep_while_exchanged(0);
+    EXPECT_TRUE(fs::exists(ran)) << "the owner's build may replace it";
 }
 
 TEST_F(Sweep, StopsWhereItIsInterruptedAndContinuesThere) {
