@@ -10,6 +10,7 @@
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "data/shard.h"
+#include "data/shard_folder.h"
 #include "model/torch_layout.h"
 #include "model/torch_names.h"
 
@@ -188,6 +189,7 @@ void set_classes(ModelFile& m, const ImportOptions& o, const StoredTensors& stor
         names.clear();
         for (int i = 0; i < m.model.classes; ++i) names.push_back("class " + std::to_string(i));
     }
+    for (const std::string& name : names) check_class_name(name, "give other names: --class-names FILE");
     m.class_names = names;
 }
 

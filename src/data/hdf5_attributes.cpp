@@ -9,6 +9,9 @@
 namespace convoy::h5 {
 namespace {
 
+// No honest file reaches these.
+constexpr size_t most_values = 1 << 20, most_width = 1 << 20, most_text_bytes = 16 << 20;
+
 Handle utf8_string_type() {
     Handle type(H5Tcopy(H5T_C_S1));
     H5Tset_size(type, H5T_VARIABLE);
@@ -29,6 +32,9 @@ void put_attribute(hid_t object, const std::string& name, hid_t file_type, hid_t
 void put_fixed_strings(hid_t object, const std::string& name, int rank, const std::vector<std::string>& values) {
     size_t width = 1;
     for (const std::string& value : values) width = std::max(width, value.size());
+    if (values.size() > most_values || width > most_width || values.size() * width > most_text_bytes)
+        fail(Exit::bad_input, "attribute " + name + " of " + std::to_string(values.size()) + " texts of up to " +
+                                  std::to_string(width) + " bytes would not be read again; shorten them");
     std::string bytes;
     for (const std::string& value : values) bytes += value + std::string(width - value.size(), '\0');
     const Handle type(H5Tcopy(H5T_C_S1));
@@ -83,8 +89,7 @@ Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted,
     const hssize_t count = H5Sget_simple_extent_npoints(space);
     if (H5Tget_class(opened.type) != wanted || !is_standard(opened.type, wanted))
         fail(Exit::bad_input, path + ": attribute " + name + " has an unexpected type");
-    constexpr hssize_t limit = 1 << 20;
-    if (count < 0 || count > limit || H5Tget_size(opened.type) > size_t(limit))
+    if (count < 0 || size_t(count) > most_values || H5Tget_size(opened.type) > most_width)
         fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
     opened.count = size_t(count);
     return opened;
@@ -98,7 +103,7 @@ std::string variable_string(const Opened& opened, const std::string& name, const
 
 std::vector<std::string> fixed_strings(const Opened& opened, const std::string& name, const std::string& path) {
     const size_t width = H5Tget_size(opened.type);
-    if (width == 0 || opened.count * width > (size_t(16) << 20))
+    if (width == 0 || opened.count * width > most_text_bytes)
         fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
     std::vector<char> bytes(opened.count * width);
     if (opened.count > 0 && H5Aread(opened.attribute, opened.type, bytes.data()) < 0) unreadable_attribute(name, path);

@@ -10,6 +10,7 @@
 #include "base/descriptor.h"
 #include "base/durable.h"
 #include "base/held_file.h"
+#include "base/shorten.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -24,6 +25,11 @@ void sync_path(const FilePlace& file) {
 }
 
 void check_class_name(const std::string& name, const std::string& advice) {
+    constexpr size_t longest = 1000;  // bytes; in HDF5, every name takes the bytes of the longest one
+    if (name.size() > longest)
+        fail(Exit::bad_input, "class '" + printable(shortened(name, 40)) + "' has a name of " +
+                                  std::to_string(name.size()) + " bytes, and " + std::to_string(longest) +
+                                  " are allowed; " + advice);
     bool is_text = true;
     try {
         nlohmann::json(name).dump();

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/durable.h"
-#include "data/weights_file.h"
+#include "data/safetensors.h"
 #include "tests/support/cluster.h"
 #include "train/model_file.h"
 
@@ -193,6 +193,23 @@ TEST_F(Import, APrefixIsDroppedFromANameOfMegabytesAtOnce) {
     write_file(file, bytes + header + std::string(4, '\0'));
     const Finished f = convoy_alone("import --model linear --to " + dir_.path("x.h5") + " --from " + file, 30);
     EXPECT_EQ("", refusal(f, Exit::bad_input, {"long.safetensors"}));
+}
+
+TEST_F(Import, LongNamesOfClassesAreRefused) {
+    const auto imported_with = [&](size_t bytes) {
+        const std::vector<unsigned char> file =
+            safetensors_file({{"fc.weight", "F32", {2, 10}, std::vector<unsigned char>(80)},
+                              {"fc.bias", "F32", {2}, std::vector<unsigned char>(8)}},
+                             {{"model", "linear"},
+                              {"trained_on", "vectors"},
+                              {"class_names", R"(["a",")" + std::string(bytes, 'n') + R"("])"}});
+        write_file(dir_.path("names.safetensors"), {file.begin(), file.end()});
+        return convoy_alone("import --overwrite --from " + dir_.path("names.safetensors") + " --to " +
+                            dir_.path("x.h5"));
+    };
+    EXPECT_EQ("", failure(imported_with(1000)));
+    EXPECT_EQ(read_model_file(dir_.path("x.h5")).class_names.back().size(), 1000U);
+    EXPECT_EQ("", refusal(imported_with(1001), Exit::bad_input, {"class 'nnn", "1001 bytes", "--class-names"}));
 }
 
 TEST_F(Import, MistakesAreOneLine) {

@@ -42,6 +42,20 @@ TEST(Hdf5Attributes, TextsAreWholeInOtherPrograms) {
     EXPECT_EQ(h5::string_attribute(file, "one", "x"), "another") << "in its place";
 }
 
+// Texts are padded to the longest one, so that a long one among many takes gigabytes.
+TEST(Hdf5Attributes, TextsThatWouldNotBeReadAreNotWritten) {
+    const h5::Handle file = h5::create_in_memory();
+    std::vector<std::string> texts(20000, "a");
+    texts[7] = std::string(800, 'x');
+    h5::set_checked_attribute(file, "texts", texts);
+    EXPECT_EQ(h5::string_attributes(file, "texts", "x"), texts);
+    texts[7] = std::string(100'000, 'x');
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"attribute texts of 20000 texts of up to 100000 bytes"},
+                                   [&] { h5::set_checked_attribute(file, "texts", texts); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"attribute text of 1 texts of up to 1048577 bytes"},
+                                   [&] { h5::set_checked_attribute(file, "text", std::string((1 << 20) + 1, 'x')); }));
+}
+
 class Hdf5AttributesOfLongFiles : public testing::Test {
 protected:
     Hdf5AttributesOfLongFiles() {

@@ -216,6 +216,9 @@ TEST_F(ShardFolders, HoldNoNamesOfClassesThatSteerATerminal) {
     }
     for (const char* name : {"caf\xc3\xa9", "\xe7\x8a\xac", "a b", "a\tb", ""})
         EXPECT_NO_THROW(check_class_name(name, "")) << name;
+    EXPECT_NO_THROW(check_class_name(std::string(1000, 'x'), ""));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"class 'xxx", "1001 bytes, and 1000 are allowed"},
+                                   [&] { check_class_name(std::string(1001, 'x'), "rename it"); }));
     EXPECT_TRUE(beside().empty());
 }
 
