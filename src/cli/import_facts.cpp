@@ -198,7 +198,7 @@ void set_classes(ModelFile& m, const ImportOptions& o, const StoredTensors& stor
 ModelFile facts_of(const ImportOptions& o, const StoredTensors& stored) {
     const Metadata metadata(stored, o.from);
     ModelFile m;
-    m.model.name = o.model.empty() ? metadata.text("model") : o.model;
+    m.model.name = o.model.empty() ? shortened(metadata.text("model"), 80) : o.model;
     if (m.model.name.empty())
         fail(Exit::usage,
              o.from + ": does not say which model it is of; give --model, one of " + list_of(model_names()));

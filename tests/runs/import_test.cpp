@@ -195,6 +195,15 @@ TEST_F(Import, APrefixIsDroppedFromANameOfMegabytesAtOnce) {
     EXPECT_EQ("", refusal(f, Exit::bad_input, {"long.safetensors"}));
 }
 
+TEST_F(Import, ALongNameOfAModelIsShortenedInTheMessage) {
+    const std::vector<unsigned char> file = safetensors_file({{"fc.bias", "F32", {2}, std::vector<unsigned char>(8)}},
+                                                             {{"model", std::string(1 << 20, 'm')}});
+    write_file(dir_.path("model.safetensors"), {file.begin(), file.end()});
+    const Finished f = convoy_alone("import --from " + dir_.path("model.safetensors") + " --to " + dir_.path("x.h5"));
+    EXPECT_EQ("", refusal(f, Exit::usage, {"mmm…", "resnet50"}));
+    EXPECT_LT(f.err.size(), 2000U);
+}
+
 TEST_F(Import, LongNamesOfClassesAreRefused) {
     const auto imported_with = [&](size_t bytes) {
         const std::vector<unsigned char> file =
