@@ -15,6 +15,7 @@
 #include "cli/sweep_spec.h"
 #include "cli/train_options.h"
 #include "report/summary.h"
+#include "run/run_folder.h"
 
 namespace convoy {
 namespace {
@@ -28,7 +29,17 @@ std::string default_folder() {
     return text;
 }
 
-/// Refuses to run under mpirun, because a rank cannot start another mpirun for each training.
+/// The plan, in a folder that is made now if the user names none: another user may have prepared
+/// one, with finished runs, under a name that the clock tells.
+SweepPlan plan_to_start(const std::vector<std::string>& args) {
+    const std::string folder = default_folder();
+    SweepPlan plan = plan_sweep(args, folder);
+    if (plan.output != folder || !plan.trains) return plan;
+    const std::string made = make_run_folder(folder);
+    return made == folder ? plan : plan_sweep(args, made);
+}
+
+/// Each training is started by mpirun, which cannot be done on a rank of another.
 void check_no_ranks() {
     for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
         if (std::getenv(variable))
@@ -133,7 +144,7 @@ Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
 
 int sweep(const std::vector<std::string>& args) {
     check_no_ranks();
-    const SweepSpec spec = parse_sweep(args, default_folder());
+    const SweepPlan plan = plan_to_start(args);
     ChildSignals signals;
     const MpirunFolder files_of_mpirun(spec.ranks > 0);
     const Outcome outcome = train_all(spec, signals);

@@ -1,11 +1,24 @@
 #include "run/finished_run.h"
 
+#include <cstdio>
+
 #include "base/folder.h"
+#include "base/text.h"
 #include "run/configuration.h"
 #include "run/metrics_file.h"
+#include "run/run_leftovers.h"
 #include "train/checkpoint.h"
 
 namespace convoy {
+namespace {
+
+/// Its results are those that its owner wrote.
+void warn_of_owner(const std::string& folder) {
+    const std::string warning = warning_of_owner(RunFiles(folder).run());
+    if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
+}
+
+}  // namespace
 
 bool is_finished(const RunPlace& place, int64_t total_steps) {
     const std::string metrics = place.folder + "/metrics.h5";
@@ -19,7 +32,9 @@ bool is_finished(const RunPlace& place, int64_t total_steps) {
     // Otherwise checkpoints were lost, or their file system is not mounted.
     const bool keeps_none =
         config_value(recorded->second, "keep") == "0" || config_value(recorded->second, "checkpoint-every") == "none";
-    return keeps_none && events.back().kind == "done" && events.back().step == total_steps;
+    const bool finished = keeps_none && events.back().kind == "done" && events.back().step == total_steps;
+    if (finished) warn_of_owner(place.folder);
+    return finished;
 }
 
 }  // namespace convoy

@@ -4,9 +4,9 @@
 
 namespace convoy {
 
-/// True if the run to resume has already finished. That is so if it ended at this step, its model
-/// is on disk, and it has no checkpoint because none was to be kept. Throws what checkpoints_of()
-/// and read_metrics() throw.
+/// True if the run to resume has already finished: it ended at this step, its model is on disk, and
+/// it has no checkpoint because it was to keep none. Then warns on stderr if other users can change
+/// the run. Throws as checkpoints_of() and read_metrics() do.
 bool is_finished(const RunPlace&, int64_t total_steps);
 
 }  // namespace convoy

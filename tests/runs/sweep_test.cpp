@@ -79,6 +79,37 @@ TEST_F(Sweep, LetsMpirunUseNoFolderThatAnotherUserMade) {
     fs::remove_all(folder);
 }
 
+// Another user could prepare finished runs under a name that the clock tells.
+TEST_F(Sweep, MakesItsFolderIfNoneIsNamed) {
+    const Finished prepared = run("cd " + out_.path() +
+                                  " && now=$(date +%s) && for i in $(seq 0 59); do "
+                                  "mkdir -p output/$(date -d @$((now + i)) +sweep-%Y%m%d-%H%M%S); done");
+    ASSERT_EQ("", failure(prepared));
+    const Finished f = run("cd " + out_.path() + " && " +
+                           with_limit(sibling("convoy") +
+                                          " sweep lr=0.01 --device cpu --threads 1 --model mnist-linear --batch-size "
+                                          "16 --max-steps 2 --data " +
+                                          folder_->path("data"),
+                                      60));
+    ASSERT_EQ("", failure(f));
+    for (const auto& folder : fs::directory_iterator(out_.path("output")))
+        EXPECT_EQ(fs::is_empty(folder), !folder.path().string().ends_with("-2")) << folder.path();
+    EXPECT_NE(f.out.find("-2/lr-0.01"), std::string::npos) << f.out;
+}
+
+TEST_F(Sweep, NamesTheOwnerOfARunThatIsDone) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
+    const std::string arguments = sweep("lr=0.01", "--max-steps 2");
+    const Finished own = convoy_alone(arguments), again = convoy_alone(arguments);
+    ASSERT_EQ("", failure(own));
+    EXPECT_EQ(again.err.find("belongs to"), std::string::npos) << again.err;
+    ASSERT_EQ(::chown(run_of("lr-0.01").c_str(), 65534, 65534), 0);
+    const Finished theirs = convoy_alone(arguments);
+    EXPECT_NE(theirs.out.find("done: already"), std::string::npos) << theirs.out;
+    EXPECT_NE(theirs.err.find(run_of("lr-0.01") + ": belongs to another user (uid 65534)"), std::string::npos)
+        << theirs.err;
+}
+
 TEST_F(Sweep, GoesOnAfterATrainingThatFails) {
     const Finished f = convoy_alone(sweep("lr=1e38,0.01", "--epochs 1"));
     EXPECT_EQ(f.code, int(Exit::not_finite)) << f.out << f.err;
