@@ -89,13 +89,13 @@ std::string mistakes_csv(const ErrorAnalysis& a, const std::vector<std::string>&
 
 }  // namespace
 
-void check_report_folder(const std::string& dir, bool overwrite) {
+ReportFolder::ReportFolder(const std::string& dir, bool overwrite) : dir_(dir), overwrite_(overwrite) {
     std::error_code error;
     const fs::file_status there = fs::status(dir, error);
     if (!fs::exists(there)) return;
     if (!fs::is_directory(there)) fail(Exit::usage, "--report " + dir + " is not a folder; choose another");
-    const HeldFolder no_link_of_others(dir, HeldFolder::IfLink::follow_own);
-    if (!overwrite && !fs::is_empty(dir, error))
+    there_.emplace(dir, HeldFolder::IfLink::follow_own);
+    if (!overwrite && !there_->names(error).empty())
         fail(Exit::usage, "--report " + dir + " is not empty; replace a report with --overwrite, or choose another");
 }
 
@@ -134,15 +134,20 @@ nlohmann::ordered_json errors_as_json(const ErrorAnalysis& a, const MeasuredMode
     return j;
 }
 
-void write_report(const std::string& dir, const ErrorAnalysis& a, const MeasuredModel& m, const SplitReader& reader) {
+void ReportFolder::write(const ErrorAnalysis& a, const MeasuredModel& m, const SplitReader& reader) const {
     const std::vector<std::vector<uint8_t>> pictures = pictures_of(a, reader);
-    make_folder_of(dir + "/report.json");
-    const HeldFolder folder(dir, HeldFolder::IfLink::follow_own);
+    if (!there_) make_folder_of(dir_ + "/report.json");
+    const HeldFolder folder = there_ ? *there_ : HeldFolder(dir_, HeldFolder::IfLink::follow_own);
+    std::error_code error;
+    if (!there_ && !folder.names(error).empty())
+        fail(Exit::io, "--report " + dir_ + ": another folder has taken this path meanwhile; choose another");
+    const bool replaces = overwrite_ && there_;
     const auto write = [&](const std::string& name, const std::vector<uint8_t>& bytes) {
-        replace_file({folder, name}, bytes);
+        replace_file({folder, name}, bytes, replaces ? IfThere::replace : IfThere::refuse);
     };
     for (size_t i = 0; i < pictures.size(); ++i) write(picture_name(i), pictures[i]);
-    for (size_t i = pictures.size(); i < ErrorAnalysis::usual_mistakes; ++i) folder.try_to_remove(picture_name(i));
+    for (size_t i = pictures.size(); replaces && i < ErrorAnalysis::usual_mistakes; ++i)
+        folder.try_to_remove(picture_name(i));
     if (a.classes() <= most_classes_of_matrix) write("confusion.png", png_of(confusion_picture(a)));
     write("classes.csv", bytes_of(classes_csv(a, m.class_names)));
     write("confusion.csv", bytes_of(confusion_csv(a, m.class_names)));

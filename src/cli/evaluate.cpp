@@ -1,6 +1,7 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "cli/choices.h"
 #include "cli/command_line.h"
@@ -21,8 +22,9 @@ namespace po = boost::program_options;
 namespace {
 
 struct EvaluateOptions {
-    std::string given;  ///< the path as the user wrote it: `path`, or the folder that contains it
-    std::string path, data, split, device, report;
+    std::string given;  ///< as the user wrote it: `path`, or a folder that has it
+    std::string path, data, split, device;
+    std::optional<ReportFolder> report;
     int64_t batch = 0, threads = 0;
     bool json = false, overwrite = false;
     Tta views = Tta::plain;
@@ -49,7 +51,7 @@ po::options_description description(EvaluateOptions& o) {
         ("precision", po::value<std::string>()->default_value("f32")->value_name("TYPE"),
          ("of activations: " + help_of(precision_choices())).c_str())                                    //
         ("format", po::value<std::string>()->default_value("text")->value_name("KIND"), "text or json")  //
-        ("report", po::value<std::string>(&o.report)->default_value("")->value_name("DIR"),
+        ("report", po::value<std::string>()->default_value("")->value_name("DIR"),
          "write a report of what the model gets wrong: report.html, JSON, CSV and pictures")  //
         ("overwrite", po::bool_switch(&o.overwrite), "replace the report that is in the folder");
     return options;
@@ -67,9 +69,10 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     o.threads = value_in_range(values, "threads", 0, 4096);
     o.precision = choose("precision", values["precision"].as<std::string>(), precision_choices());
     o.json = choose("format", values["format"].as<std::string>(), Choices<bool>{{"text", false}, {"json", true}});
-    if (!o.report.empty() && o.views != Tta::plain)
+    const std::string report = values["report"].as<std::string>();
+    if (!report.empty() && o.views != Tta::plain)
         fail(Exit::usage, "--report shows one view of each image; leave --tta out");
-    if (!o.report.empty()) check_report_folder(o.report, o.overwrite);
+    if (!report.empty()) o.report.emplace(report, o.overwrite);
     return o;
 }
 
@@ -131,7 +134,7 @@ EvalResult measure_and_report(Comm& comm, Backend& backend, const Graph& graph, 
     const ErrorAnalysis a = analyse(comm, backend, graph, state, data, file.preprocessing, o.batch * comm.size());
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     comm.together([&] {
-        if (comm.root()) write_report(o.report, a, {o.path, o.data, o.split, file.class_names}, reader);
+        if (comm.root()) o.report->write(a, {o.path, o.data, o.split, file.class_names}, reader);
     });
     const double images = double(data.info().images);
     return {.loss = a.loss(),
@@ -178,13 +181,12 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(o.path, file, state, *backend); });
-    const EvalResult result = o.report.empty()
-                                  ? measure(comm, *backend, graph, state, data, file, o)
-                                  : measure_and_report(comm, *backend, graph, state, data, *reader, file, o);
+    const EvalResult result = !o.report ? measure(comm, *backend, graph, state, data, file, o)
+                                        : measure_and_report(comm, *backend, graph, state, data, *reader, file, o);
     terminal.close();
     if (!comm.root()) return 0;
     print(o, result);
-    if (!o.report.empty()) Terminal(stderr, true).line("report    " + o.report + "/report.html");
+    if (o.report) Terminal(stderr, true).line("report    " + o.report->path() + "/report.html");
     return 0;
 }
 

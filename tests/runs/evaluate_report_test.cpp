@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/error_files.h"
 #include "data/shard.h"
 #include "tests/support/cluster.h"
 #include "tests/support/images.h"
@@ -177,6 +178,36 @@ TEST_F(EvaluateReport, GoesThroughNoLinkOfAnotherUser) {
     ASSERT_EQ(::lchown(link.c_str(), 0, 0), 0);
     EXPECT_EQ("", failure(evaluate("grey", "--overwrite --report " + link)));
     EXPECT_NE(read_file(mine), "mine") << "the user's own link is followed";
+}
+
+// A user who may rename beside the folder may put another folder at its path.
+TEST_F(EvaluateReport, IsWrittenIntoTheFolderOfTheStart) {
+    const std::string to = out_.path("report"), was = out_.path("was"), other = out_.path("other");
+    const SplitReader reader(at("grey"), "test");
+    const MeasuredModel model{"model.h5", at("grey"), "test", reader.info().class_names};
+    ErrorAnalysis analysis(reader.info().classes);
+    const std::vector<float> logits(size_t(reader.info().classes));
+    analysis.add(0, logits, 0);
+    for (const char* name : {"/report.html", "/mistake-25.png", "/mistake-01.png"}) write_file(other + name, "mine");
+    const auto expect_as_it_was = [&](const std::string& folder) {
+        EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 3);
+        EXPECT_EQ(read_file(folder + "/report.html"), "mine");
+    };
+    for (const bool overwrite : {false, true}) {
+        const ReportFolder folder(to, overwrite);
+        fs::rename(other, to);
+        EXPECT_EQ("", problem_of_error(Exit::io, {to + ": another folder has taken this path"},
+                                       [&] { folder.write(analysis, model, reader); }));
+        expect_as_it_was(to);
+        fs::rename(to, other);
+    }
+    write_file(to + "/report.html", "earlier");
+    const ReportFolder folder(to, true);
+    fs::rename(to, was);
+    fs::rename(other, to);
+    folder.write(analysis, model, reader);
+    EXPECT_NE(read_file(was + "/report.html"), "earlier");
+    expect_as_it_was(to);
 }
 
 TEST_F(EvaluateReport, ComputesInBf16OnRequest) {
