@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "base/descriptor.h"
@@ -63,6 +64,8 @@ Descriptor open_partial(const HeldPlace& place, const std::string& partial) {
 
 }  // namespace
 
+constexpr int locked_by_a_reader = EBUSY;
+
 void cannot_write(const std::string& path) {
     int code = errno;
     struct stat about{};
@@ -88,10 +91,22 @@ int create_to_write(const std::string& path) {
 }
 
 bool lock_file(int fd) {
-    struct flock whole{};
-    whole.l_type = F_WRLCK;
-    errno = 0;
-    return ::fcntl(fd, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+    constexpr int tries = 10;  // between the two calls, the lock may be released
+    for (int i = 0; i < tries; ++i) {
+        struct flock whole{};
+        whole.l_type = F_WRLCK;
+        errno = 0;
+        if (::fcntl(fd, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES)) return true;
+        if (::fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type == F_WRLCK) return false;
+        errno = locked_by_a_reader;
+        if (whole.l_type == F_RDLCK) return true;
+    }
+    return false;
+}
+
+std::string why_unlocked(int code) {
+    if (code == locked_by_a_reader) return "another process has locked its lock file for reading";
+    return std::string("this file system has no locks (") + std::strerror(code) + ")";
 }
 
 bool write_all(int fd, const void* data, size_t size) {

@@ -17,11 +17,13 @@ int open_to_write(const std::string& path, int flags);
 /// Replaces the file of this name by a new one. Does not follow a link or wait for a pipe. Other
 /// hard links to the old file keep it. Throws Exit::io.
 int create_to_write(const std::string& path);
-/// Locks the file for this process until the file is closed; a kill -9 also closes it. Returns
-/// false if another process holds the lock. Returns true if the file system has no locks, and errno
-/// is then the reason, else 0.
+/// Takes the file for this process until it is closed, also by kill -9; false if another process
+/// has it. True without a lock where the file system has none, and where a process has locked the
+/// file for reading: any user who may read it can do that. errno is then why, and else 0.
 bool lock_file(int fd);
-/// Calls write(2) until all bytes are written. Returns false and sets errno if that fails.
+/// Says in words why lock_file() has returned true without a lock. `code`: its errno.
+std::string why_unlocked(int code);
+/// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);
 /// Makes the parent folder of `path` if it is missing. Ignores failures, because opening the file
 /// will then fail.

@@ -20,6 +20,18 @@ Descriptor create_in(const HeldFolder& folder, const std::string& name) {
     return folder.open_new(name);
 }
 
+Descriptor open_lock(const HeldFolder& folder, const std::string& name) {
+    constexpr mode_t of_writers = S_IRUSR | S_IWUSR | S_IWGRP | S_IWOTH, of_readers = S_IRGRP | S_IROTH;
+    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    Descriptor file(::openat(folder.fd(), name.c_str(), flags, of_writers));
+    struct stat about{};
+    if (!file.valid() || ::fstat(file.fd(), &about) != 0) cannot_write(folder.shown(name));
+    const bool own = S_ISREG(about.st_mode) && about.st_uid == ::geteuid();
+    // Earlier versions made it readable. If this fails, it stays so.
+    if (own && (about.st_mode & of_readers) != 0) (void)!::fchmod(file.fd(), about.st_mode & ALLPERMS & ~of_readers);
+    return file;
+}
+
 void replace_in(const HeldFolder& folder, const std::string& name, const std::string& text) {
     const std::string partial = name + ".partial";
     const auto check = [&](bool done) {

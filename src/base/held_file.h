@@ -10,6 +10,9 @@ namespace convoy {
 /// Replaces the file of this name by a new one. Does not follow a link. Other hard links to the old
 /// file keep it. Throws Exit::io.
 Descriptor create_in(const HeldFolder& folder, const std::string& name);
+/// Opens or makes a file for lock_file(). Only those who may write to it may read it, because a
+/// reader could lock it, too. Throws Exit::io.
+Descriptor open_lock(const HeldFolder& folder, const std::string& name);
 /// Replaces a file by this text. After a crash, a reader sees the old file or the new one. Changes
 /// nothing if it throws Exit::io.
 void replace_in(const HeldFolder& folder, const std::string& name, const std::string& text);

@@ -1,6 +1,5 @@
 #include "data/conversion_folder.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,8 +98,7 @@ std::string ConversionFolder::take() {
     own_ = OwnFolder::make_or_take(path_, advice);
     const HeldFolder& held = own_->held();
     check_content(held);
-    Descriptor lock(::openat(held.fd(), lock_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!lock.valid()) cannot_write(held.shown(lock_name));
+    Descriptor lock = open_lock(held, lock_name);
     if (!lock_file(lock.fd()))
         fail(Exit::usage, path_ + ": another conversion works in it; wait for that, or choose another --to");
     lock_ = std::move(lock);

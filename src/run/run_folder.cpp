@@ -14,6 +14,7 @@
 #include "base/durable.h"
 #include "base/file_error.h"
 #include "base/folder.h"
+#include "base/held_file.h"
 #include "base/shell_word.h"
 #include "base/text.h"
 #include "run/metrics_file.h"
@@ -114,11 +115,10 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) : fil
     for (const std::string& note : files_.notes()) warn(note);
     if (!made) warn(warning_of_owner(run));
     warn(warning_of_parent(run));
-    lock_ = run.open_to_write("lock", O_RDWR);
+    lock_ = open_lock(run, "lock");
     if (!lock_file(lock_.fd())) fail_as_busy(path);
     if (errno != 0)
-        warn(path + ": this file system has no locks (" + std::strerror(errno) +
-             "), so a second run there would not be refused; start none");
+        warn(path + ": " + why_unlocked(errno) + ", so a second run there would not be refused; start none");
     remove_leftovers(files_);
     if (!replaces_run(files_, resume, overwrite)) return;
     if (!overwrite) warn(path + ": replaces a run that was ended before its first step");
@@ -151,12 +151,12 @@ void check_can_write(const std::string& path) {
 void check_run_folder(const std::string& path, bool resume, bool overwrite) {
     if (!is_there(path)) return;
     const RunFiles files(path);
-    const Descriptor file(::openat(files.run().fd(), "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    const Descriptor file(::openat(files.run().fd(), "lock", O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file.valid() && errno != ENOENT) cannot_write(path + "/lock");
     struct flock whole{};
     whole.l_type = F_WRLCK;
     // Queries the lock without taking it.
-    const bool busy = file.valid() && ::fcntl(file.fd(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    const bool busy = file.valid() && ::fcntl(file.fd(), F_OFD_GETLK, &whole) == 0 && whole.l_type == F_WRLCK;
     if (busy) fail_as_busy(path);
     replaces_run(files, resume, overwrite);
 }

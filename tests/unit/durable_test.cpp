@@ -190,6 +190,25 @@ TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
 }
 
 // Tests problem_of() itself: it finds calls in the wrong order.
+// Files of logs and of measured times may be read by all users.
+TEST_F(Durable, ALockForReadingKeepsNobodyAway) {
+    const std::string path = dir_.path("lock");
+    write_file(path, "");
+    const Descriptor first(::open(path.c_str(), O_RDWR | O_CLOEXEC)), second(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
+        reader(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct flock reading{};
+    reading.l_type = F_RDLCK;
+    ASSERT_EQ(::fcntl(reader.fd(), F_OFD_SETLK, &reading), 0);
+    const bool locked = lock_file(first.fd());
+    const std::string why = why_unlocked(errno);
+    EXPECT_TRUE(locked);
+    EXPECT_EQ(why, "another process has locked its lock file for reading");
+    reading.l_type = F_UNLCK;
+    ASSERT_EQ(::fcntl(reader.fd(), F_OFD_SETLK, &reading), 0);
+    EXPECT_TRUE(lock_file(first.fd()));
+    EXPECT_FALSE(lock_file(second.fd()));
+}
+
 TEST_F(Durable, TheTestSeesWhatIsMissing) {
     const std::string partial = dir_.path("file.partial"), path = dir_.path("file");
     const auto sync = [](const std::string& what) {

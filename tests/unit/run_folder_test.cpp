@@ -235,6 +235,23 @@ TEST(RunFolder, OfAnotherUserOrOpenToAllIsNamed) {
     EXPECT_EQ(count(start(), "warning: " + dir.path("run") + ": belongs to another user (uid 65534)"), 1);
 }
 
+// A user who may read the file could lock it for reading.
+TEST(RunFolder, IsLockedForThoseWhoWriteThere) {
+    const TempDir dir;
+    const std::string lock = dir.path("run/lock");
+    const auto mode_with = [&](mode_t mask) {
+        const mode_t before = ::umask(mask);
+        RunFolder(dir.path("run"), false, false);
+        ::umask(before);
+        return fs::status(lock).permissions();
+    };
+    EXPECT_EQ(mode_with(022), fs::perms(0600));
+    fs::permissions(lock, fs::perms(0644));
+    EXPECT_EQ(mode_with(022), fs::perms(0600)) << "one of an earlier version";
+    fs::remove(lock);
+    EXPECT_EQ(mode_with(002), fs::perms(0620)) << "a group that shares a folder";
+}
+
 TEST(RunFolder, WhoseLinesAreAPipeIsRefused) {
     const TempDir dir;
     fs::create_directory(dir.path("run"));

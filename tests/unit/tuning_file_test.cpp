@@ -2,9 +2,11 @@
 // whole lines.
 #include "backend/cpu/tuning_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -57,7 +59,19 @@ TEST_F(TuningFiles, BelongToOneProcessAtATime) {
     EXPECT_TRUE(second.lock());
 }
 
-TEST_F(TuningFiles, HaveNoHalfLines) {
+// Any user who may read the file could keep every training waiting.
+TEST_F(ChoiceFiles, AreNotHeldByAReader) {
+    ChoiceFile file(kind_);
+    const int reader = ::open(path().c_str(), O_RDONLY | O_CLOEXEC);
+    struct flock reading{};
+    reading.l_type = F_RDLCK;
+    ASSERT_EQ(::fcntl(reader, F_OFD_SETLK, &reading), 0);
+    EXPECT_TRUE(file.lock());
+    EXPECT_TRUE(file.append("a = 1\n"));
+    ::close(reader);
+}
+
+TEST_F(ChoiceFiles, HaveNoHalfLines) {
     write_file(dir_.path("x"), "");  // so that the folder is there
     TuningFile file(kind_);
     ASSERT_TRUE(file.append("whole = 1\n"));
