@@ -159,22 +159,28 @@ public:
         if (root_) printer_.begin(model_);
     }
     void add(Prediction p) {
+        // Finite weights may be so large that sums overflow.
+        if (!std::ranges::all_of(p.logits, [](float logit) { return std::isfinite(logit); })) {
+            p.fault = "the model's output is not finite";
+            p.logits.clear();
+        }
         faults_ += !p.fault.empty();
         ++images_;
         printer_.add(p);
         if (!o_.to.empty()) kept_.push_back(std::move(p));
     }
-    /// Throws Exit::bad_input if no picture could be read.
+    /// Throws Exit::bad_input if no picture could be classified.
     void finish(Terminal& terminal) {
         if (!root_) return;
         printer_.end();
         std::fflush(stdout);
         if (!o_.to.empty())
             write_predictions(o_.to, kept_, class_names_, model_, o_.overwrite ? IfThere::replace : IfThere::refuse);
-        if (faults_ == images_) fail(Exit::bad_input, "none of the pictures could be read; the reason is beside each");
+        if (faults_ == images_)
+            fail(Exit::bad_input, "none of the pictures could be classified; the reason is beside each");
         if (faults_ > 0)
             terminal.warning(grouped(size_t(faults_)) + " of " + grouped(size_t(images_)) +
-                             " pictures could not be read; the reason is beside each");
+                             " pictures could not be classified; the reason is beside each");
     }
 
 private:

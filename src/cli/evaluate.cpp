@@ -1,5 +1,6 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -183,6 +184,11 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] { load_finite_model(o.path, file, state, *backend); });
     const EvalResult result = !o.report ? measure(comm, *backend, graph, state, data, file, o)
                                         : measure_and_report(comm, *backend, graph, state, data, *reader, file, o);
+    comm.together([&] {
+        if (comm.root() && !std::isfinite(result.loss))
+            fail(Exit::bad_input, o.path + ": its outputs on " + o.data +
+                                      " are not finite; its weights may be too large for --precision, or damaged");
+    });
     terminal.close();
     if (!comm.root()) return 0;
     print(o, result);

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/durable.h"
 #include "tests/support/cluster.h"
 #include "tests/support/images.h"
 #include "tests/unit/metrics_folder.h"
+#include "train/model_file.h"
 
 namespace convoy::test {
 namespace {
@@ -155,7 +157,7 @@ TEST_F(Classify, DamagedPicturesHaveARowAndTheOthersGoOn) {
     for (const size_t i : {0u, 21u, 22u}) EXPECT_TRUE(images[i].contains("fault")) << images[i];
     EXPECT_NE(images[22].at("fault").get<std::string>().find("No such file"), std::string::npos);
     for (size_t i = 1; i < 21; ++i) EXPECT_EQ(images[i].at("classes").size(), 3u) << images[i];
-    EXPECT_NE(f.err.find("warning: 3 of 23 pictures could not be read"), std::string::npos) << f.err;
+    EXPECT_NE(f.err.find("warning: 3 of 23 pictures could not be classified"), std::string::npos) << f.err;
     EXPECT_EQ("", refusal(classify("cut", bad), Exit::bad_input, {"none of the pictures"}));
 }
 
@@ -192,6 +194,22 @@ TEST_F(Classify, AModelWithoutANameForEachClassIsRefused) {
             EXPECT_EQ("", refusal(convoy_alone(command), Exit::bad_input, {model, "class names and 10 classes"}))
                 << command;
     }
+}
+
+// Finite weights of other people may give sums that are not.
+TEST_F(Classify, OutputsThatAreNotFiniteAreRefused) {
+    const ModelFile m = read_model_file(at("grey-run/model.h5"));
+    const Graph graph = build_model(m.model);
+    std::vector<std::vector<float>> values;
+    for (const Param& p : graph.params) values.emplace_back(p.shape.count(), 3e38f);
+    replace_file(out_.path("m.h5"), model_image(m, graph, values));
+    const std::string which = " --device cpu --model-file " + out_.path("m.h5") + " --data " + at("grey");
+    for (const char* format : {"text", "csv", "json"}) {
+        const Finished f = convoy_alone("classify" + which + " --format " + format);
+        EXPECT_EQ("", refusal(f, Exit::bad_input, {"none of the pictures could be classified"}));
+        EXPECT_EQ(count(f.out, "the model's output is not finite"), 16) << f.out;
+    }
+    EXPECT_EQ("", refusal(convoy_alone("evaluate" + which), Exit::bad_input, {out_.path("m.h5"), "not finite"}));
 }
 
 TEST_F(Classify, OneLongNameTakesNoRoomInEachRow) {
