@@ -104,7 +104,7 @@ TABLE
 
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (
-  tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+  tmp=$(mktemp -d /tmp/convoy-deps-XXXXXX) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching oneDNN into $own_onednn"
   "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
@@ -123,7 +123,7 @@ SUMS
 # Headers over cuDNN's graph API, needed if there is a CUDA toolkit. The wheel does not depend on
 # the Python version.
 install_cudnn_frontend() (
-  tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+  tmp=$(mktemp -d /tmp/convoy-deps-XXXXXX) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching cudnn-frontend into $own_frontend"
   "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: --python-version 3.11 --implementation cp \
     --platform manylinux_2_28_x86_64 "nvidia-cudnn-frontend==$frontend_version"

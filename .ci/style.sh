@@ -11,7 +11,7 @@ export PYTHONSAFEPATH=1 # otherwise -m imports from the current folder first
 fetch() { # fetch NAME VERSION SHA256
   [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$2" ] && return
   local tmp
-  tmp=$(mktemp -d)
+  tmp=$(mktemp -d /tmp/convoy-deps-XXXXXX) # not in TMPDIR, where others may rename it
   "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: "$1==$2"
   echo "$3  $(ls "$tmp"/*.whl)" | sha256sum --check --quiet -
   "$PYTHON" -m zipfile -e "$tmp"/*.whl "$tmp/x"

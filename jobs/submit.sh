@@ -78,12 +78,13 @@ submit_to_slurm() {
   name=$(sed -n 's|^#SBATCH --output=output/||p' "$script")
   [[ -z $runs ]] || own+=(--output="$runs/$name")
   if [[ -n $gres ]]; then # Slurm would request both
-    copy=$(mktemp -d)/${script##*/}
+    # In /tmp, where no other user can rename it; TMPDIR may be a group's folder.
+    copy=$(mktemp -d /tmp/convoy-job-XXXXXX)/${script##*/}
     sed '/^#SBATCH --gpus-per-node=/d' "$script" >"$copy"
   fi
   export CONVOY_SUBMIT='' # tells the job that this script has submitted it
   sbatch "${own[@]}" "${options[@]}" "$copy" "$@" || code=$? # SBATCH_ACCOUNT and others come from the site file
-  [[ $copy == "$script" ]] || rm -r "$(dirname "$copy")"
+  [[ $copy == "$script" ]] || { rm -f "$copy" && rmdir "${copy%/*}"; } 2>/dev/null || true
   return "$code"
 }
 

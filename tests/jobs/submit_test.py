@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 
 import words
 
@@ -52,6 +53,17 @@ class Submit(words.Words):
                 self.assertFalse(os.path.exists(said[2]), "the copy is removed")
         self.site("a", 'SBATCH_OPTIONS="--gres=gpu:4 --mail-type=END"')
         self.assertEqual(self.submitted("jobs/slurm/1node.sbatch")[:3], ["--ntasks-per-node=4", "--gres=gpu:4", "--mail-type=END"])
+
+    def test_the_copy_of_a_script_is_in_no_folder_of_a_group(self):
+        # TMPDIR may be one, where others give its name to another folder meanwhile.
+        thesis = os.path.join(self.dir, "thesis")
+        os.mkdir(thesis)
+        open(os.path.join(thesis, "chapter1.tex"), "w").close()
+        self.stub("bin/sbatch", f'for copy in "$@"; do [[ ! -f $copy ]] || {{ echo "${{copy%/*}}"; mv "${{copy%/*}}" {self.dir}/was; mv {thesis} "${{copy%/*}}"; }}; done; exit 0')
+        folder = self.submitted("--gres=gpu:4 jobs/slurm/2node.sbatch", TMPDIR=self.dir)[0]
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        self.assertTrue(folder.startswith("/tmp/convoy-job-"), folder)
+        self.assertEqual(os.listdir(folder), ["chapter1.tex"])
 
     def test_mistakes_are_named(self):
         self.refused("--gpus-per-node=many is not [TYPE:]N", "jobs/submit.sh --gpus-per-node=many jobs/slurm/2node.sbatch")
