@@ -31,9 +31,21 @@ def colors(runs):
     return [RUN_COLORS[i % len(RUN_COLORS)] for i in range(len(runs))]
 
 
+LONGEST = 200  # letters of a text in a picture, as each costs time
+
+
 def plain(text):
-    """A text as a picture shows it: on one line, and without what matplotlib would take for mathematics."""
-    return printable(str(text)).replace("$", r"\$")
+    """A text as a picture shows it: short, on one line, and without what matplotlib would take for mathematics."""
+    text = str(text)
+    return printable(text if len(text) <= LONGEST else text[:LONGEST - 1] + "…").replace("$", r"\$")
+
+
+MOST_TICKS = 64  # with a text
+
+
+def some(values):
+    """At most MOST_TICKS of a list, at equal distances, with the first."""
+    return values[::-(-len(values) // MOST_TICKS) or 1]
 
 
 def save(figure, out, dpi=110, kind="png"):

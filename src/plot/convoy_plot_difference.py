@@ -2,6 +2,8 @@
 from convoy_plot_base import colors, np, plain, plt, save
 from convoy_plot_files import BAD_INPUT, fail
 
+MOST_RESTARTS = 1000  # that are drawn
+
 
 def difference(run, other):
     """The steps that both runs have, and the loss of `other` less that of `run` (nat) at each."""
@@ -24,9 +26,11 @@ def draw_difference(run, other, title, out):
     below.set(xlabel="optimizer step", ylabel=f"{other_name} - {name} (nat)")
     for axes in (above, below):
         axes.grid(alpha=0.3)
-        for number, at in enumerate(other.restarts):
-            label = f"{other_name} goes on" if axes is above and number == 0 else None
-            axes.axvline(at, color="0.4", linestyle=":", label=label)
+        if other.restarts:
+            limits = axes.get_ylim()
+            label = f"{other_name} goes on" if axes is above else None
+            axes.vlines(other.restarts[-MOST_RESTARTS:], *limits, color="0.4", linestyle=":", label=label)
+            axes.set_ylim(limits)
     above.legend(fontsize=8)
     figure.suptitle(plain(title) if title else f"{other_name} beside {name}", fontsize=13)
     save(figure, out)

@@ -2,10 +2,11 @@
 import json
 import os
 
-from convoy_plot_base import colors, plain, plt, save
+from convoy_plot_base import colors, plain, plt, save, some
 from convoy_plot_files import BAD_INPUT, fail
 
 LONGEST = 16 << 20  # bytes of JSON that are read
+MOST_LINES = 100  # that are drawn
 
 
 def read_cells(path):
@@ -32,6 +33,8 @@ def draw_scaling(cells, title, out):
         lines.setdefault(key, {})[cell["ranks"]] = cell
     if not lines:
         fail(BAD_INPUT, "no cell was measured, so there is nothing to draw")
+    if len(lines) > MOST_LINES:
+        fail(BAD_INPUT, f"{len(lines):,} lines are too many to draw, at most {MOST_LINES}; draw fewer models at once")
     figure, (rate, efficiency) = plt.subplots(1, 2, figsize=(12, 5), constrained_layout=True)
     for (key, by_ranks), color in zip(lines.items(), colors(lines)):
         source, model, precision, size, device, batch = key
@@ -47,7 +50,7 @@ def draw_scaling(cells, title, out):
             rate.fill_between(ranks, *bounds, color=color, alpha=0.2)
             shares = [[min(100, 100 * v / n / alone) for v, n in zip(end, ranks)] for end in bounds]
             efficiency.fill_between(ranks, *shares, color=color, alpha=0.2)
-    ticks = sorted({ranks for by_ranks in lines.values() for ranks in by_ranks})
+    ticks = some(sorted({ranks for by_ranks in lines.values() for ranks in by_ranks}))
     unit = "GPU" if all(key[4] == "gpu" for key in lines) else "rank"
     for axes in (rate, efficiency):
         axes.set_xscale("log", base=2)

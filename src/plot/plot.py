@@ -26,7 +26,7 @@ import signal
 
 from convoy_plot_files import BAD_INPUT, USAGE, Output, fail, folder_of, say
 from convoy_plot_metrics import MetricsFile, place_of
-from convoy_plot_base import RUN_COLORS, colors, np, plain, plt, save
+from convoy_plot_base import RUN_COLORS, colors, np, plain, plt, save, some
 from convoy_plot_difference import draw_difference
 from convoy_plot_scaling import draw_scaling, read_cells
 from matplotlib.lines import Line2D
@@ -186,8 +186,8 @@ def stacked_bars(axes, names, parts):
         axes.bar(range(len(names)), values, bottom=bottom, width=0.6, label=part, color=PART_COLORS[part])
         bottom += values
     crowded = sum(map(len, names)) > 50 and len(names) <= 32 and max(map(len, names)) > 3
-    axes.set_xticks(range(len(names)))
-    axes.set_xticklabels(names, rotation=20 if crowded else 0, ha="right" if crowded else "center", fontsize=8)
+    axes.set_xticks(some(range(len(names))))
+    axes.set_xticklabels(some(names), rotation=20 if crowded else 0, ha="right" if crowded else "center", fontsize=8)
     margin = 0.7 if len(names) > 1 else 1.2  # a single bar as wide as the panel looks like an area
     axes.set_xlim(-margin, len(names) - 1 + margin)
 
@@ -293,7 +293,7 @@ def main():
         fail(USAGE, "--difference takes two runs")
     try:
         say(draw_as_asked(arguments))
-    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         fail(BAD_INPUT, f"{' '.join(arguments.runs)}: has values that cannot be drawn: {error}")
 
 

@@ -97,9 +97,9 @@ def draw(all_ranks, about, out):
             mine = [(at, long) for k, at, long in rank.spans if k == kind]
             edge = 0.4 if kind in (WAIT, MOVE) else 0
             axes.broken_barh(mine, (-2.5 * r - 0.45, 0.9), color=COLORS[kind], linewidth=edge)
-        for i, (at, long) in enumerate(rank.sums):  # those that overlap get separate lines
-            place = (-2.5 * r - 1.45 + 0.225 * (i % 4), 0.19)
-            axes.broken_barh([(at, long)], place, color=COLORS["all-reduce in flight"], edgecolor="#B07030",
+        for line in range(4):  # those that overlap get separate lines
+            place = (-2.5 * r - 1.45 + 0.225 * line, 0.19)
+            axes.broken_barh(rank.sums[line::4], place, color=COLORS["all-reduce in flight"], edgecolor="#B07030",
                              linewidth=0.4)
         labels += [(-2.5 * r, f"{plain(rank.name[0])}\ncompute"), (-2.5 * r - 1, "all-reduces")]
     axes.set_yticks([at for at, _ in labels], [text for _, text in labels])
@@ -134,8 +134,8 @@ def main():
     try:
         out = Output(a.out or os.path.splitext(a.trace)[0] + ".png")  # before the trace is read
         draw(*read(a.trace), out)
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError,
-            ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, RuntimeError,
+            TypeError, ValueError) as error:
         fail(BAD_INPUT, f"{a.trace}: is no trace that can be drawn: {error!r}")
 
 
