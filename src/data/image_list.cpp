@@ -166,7 +166,12 @@ bool add_path(const std::string& path, const ImageSource& source, const std::vec
     std::error_code error;
     const bool folder = fs::is_directory(path, error);
     if (folder && lines.empty()) {
-        add_each(add_folder(path, to), [&](const std::string& archive) { add_if_archive(archive, source, to); });
+        Outside outside(path);
+        add_each(add_folder(path, to), [&](const std::string& archive) {
+            const size_t before = to.images.size();
+            if (add_if_archive(archive, source, to) && outside.holds(archive))
+                to.outside.add(fs::path(archive).filename(), int64_t(to.images.size() - before));
+        });
     } else if (folder) {
         if (source.from.size() > 1)
             fail(Exit::usage, path + ": a list names files of one folder, or of archives; give one of these");

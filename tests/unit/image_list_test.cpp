@@ -222,6 +222,20 @@ TEST_F(ImageLists, ImagesThatLieElsewhereAreTakenAndCounted) {
     EXPECT_EQ(outside(listed({dir_.path("link/list.txt")})), Names{"n03/a.jpg"}) << "the list's own folder";
 }
 
+// The folder may come from someone else, whose link leads to an archive of the user.
+TEST_F(ImageLists, ImagesOfAnArchiveElsewhereAreCounted) {
+    const std::string sets = dir_.path("sets");
+    fs::create_directory(sets);
+    fs::rename(tar("n01", "own.tar"), sets + "/own.tar");
+    tar("n02 n10");
+    fs::create_symlink("own.tar", sets + "/again.tar");
+    EXPECT_EQ(listed({sets}).outside.count, 0);
+    fs::create_symlink("../all.tar", sets + "/photos.tar");
+    const ImageList list = listed({sets});
+    EXPECT_EQ(list.outside.count, 4);
+    EXPECT_EQ(list.outside.examples, std::vector<std::string>{"photos.tar"});
+}
+
 // ILSVRC's validation images are 50,000 files without a folder; a list gives their labels.
 TEST_F(ImageLists, AListSaysTheLabelsOfAFolderOrArchive) {
     for (const char* name : {"v1", "v2", "v3"}) write_file(dir_.path("val/") + name + ".JPEG", name);
