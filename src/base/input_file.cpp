@@ -81,6 +81,10 @@ std::string text_of_input(const std::string& path, size_t most, const std::strin
     if (!file.valid() || ::fstat(file.fd(), &status) != 0) cannot_read(path, errno, advice);
     if (pipes == Pipes::refused) check_regular(status, path, advice);
     const bool is_pipe = S_ISFIFO(status.st_mode);
+    // Its other end could deliver a byte now and then, for ever.
+    if (is_pipe && status.st_uid != ::geteuid() && status.st_uid != 0)
+        fail(Exit::bad_input, path + ": is a pipe of another user (uid " + std::to_string(status.st_uid) +
+                                  "), which may never end; " + advice);
     if (is_pipe) waits_for(file.fd(), ms_for_a_writer);
     std::string text;
     std::array<char, 1 << 16> part;

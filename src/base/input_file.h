@@ -16,7 +16,8 @@ uint64_t size_of_input(const std::string& path, const std::string& advice);
 /// Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 
-/// Says if pipes and devices are read. One that delivers nothing is refused in any case.
+/// Says if pipes and devices are read. Even then, one that delivers nothing is refused, and so is a
+/// pipe of another user, unless that is root.
 enum class Pipes { refused, read };
 
 /// Returns all of a text file, converted by plain_text(). The file that is read is the one that was

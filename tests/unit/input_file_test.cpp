@@ -1,12 +1,15 @@
 // Text as saved by editors on other systems.
 #include "base/input_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <thread>
 
+#include "base/descriptor.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -67,6 +70,17 @@ TEST_F(InputFile, WhatMayNeverDeliverIsRefusedWhereItIsRead) {
                                        [&] { lines_of_input(path, 1 << 20, "it takes lines"); }));
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {dir_.path("none") + ": cannot be read"},
                                    [&] { text_of_input(dir_.path("none"), 9, "it takes lines"); }));
+}
+
+// It could keep the command waiting, a byte every few seconds.
+TEST_F(InputFile, APipeOfAnotherUserIsRefused) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make a pipe of another user";
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
+    ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
+    const Descriptor writer(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::write(writer.fd(), "#", 1), 1);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_ + ": is a pipe of another user (uid 65534)", "it takes"},
+                                   [&] { text_of_input(path_, 9, "it takes text", Pipes::read); }));
 }
 
 TEST_F(InputFile, APipeIsReadToItsEndWhereItIsAllowed) {
