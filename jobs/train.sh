@@ -48,9 +48,12 @@ device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
 mkdir -p "$folder"
 rm -f "$log"
-set -C # does not follow a link that another user puts there now
-exec 9>"$log"
-set +C
+# dd makes the file itself, or fails: another user may put a link or a pipe there now. A pipe that
+# is opened for reading, too, is not waited for.
+no_log="$log was put there by another user; choose another folder: CONVOY_LOGS=FOLDER"
+dd of="$log" conv=excl </dev/null 2>/dev/null || fail "$no_log"
+exec 9<>"$log"
+[[ ! -L $log && -f /dev/fd/9 && $log -ef /dev/fd/9 ]] || fail "$no_log"
 # mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
 scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
 trap 'rm -rf "$scratch"' EXIT

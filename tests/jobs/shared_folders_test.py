@@ -95,6 +95,14 @@ class SharedFolders(words.Words):
             self.assertFalse(os.path.islink(f"{folder}/1n1c_real.log") or os.path.exists(f"{self.dir}/new"))
             os.remove(f"{folder}/1n1c_real.log")
 
+    def test_a_pipe_that_takes_the_place_of_the_log_is_not_waited_for(self):
+        log = f"{self.dir}/logs/benchmark_log/cnns/resnet50_1node_bz128/1n1c_real.log"
+        # another user makes it as soon as the old one is gone
+        self.stub("bin/rm", f'/bin/rm "$@"; [[ ${{@: -1}} != {log} ]] || mkfifo "{log}"')
+        code, _, err = self.bash("timeout 20 jobs/train.sh", CONVOY_LOGS=f"{self.dir}/logs", CONVOY_DATA="/data")
+        self.assertEqual(code, 2, err)
+        self.assertIn("1n1c_real.log was put there by another user", err)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
