@@ -28,19 +28,6 @@ std::string padded(const std::string& text, size_t width, bool left) {
     return left ? text + space : space + text;
 }
 
-/// Escapes bars, which would end a cell of Markdown, with a backslash. Doubles the backslashes
-/// before a bar, because they would escape that backslash.
-std::string with_escaped_bars(const std::string& cell) {
-    std::string text;
-    size_t backslashes = 0;  // before this character
-    for (const char c : cell) {
-        if (c == '|') text.append(backslashes + 1, '\\');
-        backslashes = c == '\\' ? backslashes + 1 : 0;
-        text += c;
-    }
-    return text;
-}
-
 /// True for a number such as -1.5 or +2e-3.
 bool is_number(std::string_view text) {
     if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
@@ -76,10 +63,22 @@ std::string as_text(const TextTable& t) {
     });
 }
 
+std::string as_markdown_text(const std::string& plain) {
+    std::string text;
+    size_t backslashes = 0;  // before this character; doubled, because they would escape the next one
+    for (const char c : plain) {
+        if (c == '|' || c == '[') text.append(backslashes + 1, '\\');
+        backslashes = c == '\\' ? backslashes + 1 : 0;
+        text += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+    }
+    return text;
+}
+
 std::string as_markdown(const TextTable& table) {
     TextTable t = table;
+    for (std::string& cell : t.header) cell = as_markdown_text(cell);
     for (auto& row : t.rows)
-        for (std::string& cell : row) cell = with_escaped_bars(cell);
+        for (std::string& cell : row) cell = as_markdown_text(cell);
     const std::vector<size_t> widths = widths_of(t);
     const auto line = [&](const std::vector<std::string>& row) {
         std::string text = "|";

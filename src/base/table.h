@@ -14,7 +14,11 @@ struct TextTable {
 
 /// Pads columns with spaces, with two between them; no line ends with spaces.
 std::string as_text(const TextTable&);
+/// Writes a table of Markdown. Its cells are as_markdown_text().
 std::string as_markdown(const TextTable&);
+/// Escapes what would end a cell of Markdown, or become HTML, a link or a picture. Names of runs
+/// and of hosts come from files of other people.
+std::string as_markdown_text(const std::string&);
 /// Writes CSV as in RFC 4180: cells that contain a comma, a quote or a line break are quoted. An
 /// apostrophe precedes a cell that a spreadsheet would take for a formula. Other control characters
 /// and bytes that are not UTF-8 are written as printable() does.

@@ -214,7 +214,9 @@ std::string prediction_as(const PredictedTable& t, Format format) {
         for (const PredictedCell& c : t.cells) all.push_back(json_of(t, c));
         return all.dump(1) + "\n";
     }
-    if (format == Format::markdown) return "### " + head_of(t) + "\n" + as_markdown(table_of(t)) + "\n" + notes_of(t);
+    if (format == Format::markdown)
+        return "### " + as_markdown_text(head_of(t)) + "\n" + as_markdown(table_of(t)) + "\n" +
+               as_markdown_text(notes_of(t));
     return head_of(t) + as_text(table_of(t)) + notes_of(t) +
            "error (p90): nine of ten published runs, predicted from as much, were nearer than this\n";
 }

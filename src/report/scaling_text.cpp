@@ -89,7 +89,8 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
         table.rows.push_back(row);
     }
     const std::string title = title_of(group, t);
-    return format == Format::markdown ? "### " + title + "\n\n" + as_markdown(table) : title + "\n" + as_text(table);
+    return format == Format::markdown ? "### " + as_markdown_text(title) + "\n\n" + as_markdown(table)
+                                      : title + "\n" + as_text(table);
 }
 
 bool any_expected(const std::vector<ScalingCell>& cells) {

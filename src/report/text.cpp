@@ -209,7 +209,8 @@ std::string summaries_as(const std::vector<RunSummary>& runs, Format format) {
     for (const RunSummary& s : runs) {
         if (!s.out_of_memory.empty()) continue;
         const std::string who = straggler(s);
-        text += "\n### " + s.run + "\n\n" + as_markdown(rank_table(s)) + "\n" + (who.empty() ? "" : who + "\n\n") +
+        text += "\n### " + as_markdown_text(s.run) + "\n\n" + as_markdown(rank_table(s)) + "\n" +
+                (who.empty() ? "" : as_markdown_text(who) + "\n\n") +
                 (s.events.empty() ? "" : as_markdown(event_table(s)));
     }
     return text;

@@ -29,6 +29,8 @@ TEST(BenchResult, TablesAreAligned) {
     EXPECT_EQ(as_text(table), "who     n\nä, b    1\nc \"d\"  23\n");
     EXPECT_EQ(as_markdown(table), "| who   |  n |\n|---|---:|\n| ä, b  |  1 |\n| c \"d\" | 23 |\n");
     EXPECT_EQ(as_markdown({{"a"}, {{"x|y"}}}), "| a    |\n|---|\n| x\\|y |\n");
+    EXPECT_EQ(as_markdown({{"<b>"}, {{"![x](http://y)"}}}), "| &lt;b>          |\n|---|\n| !\\[x](http://y) |\n");
+    EXPECT_EQ(as_markdown_text(R"(a &lt; \[b] \\<c)"), R"(a &amp;lt; \\\[b] \\&lt;c)") << "shown as it is";
     EXPECT_EQ(as_markdown({{"a"}, {{R"(x\|y)"}}}),
               "| a      |\n|---|\n"
               R"(| x\\\|y |)"
