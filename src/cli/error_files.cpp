@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "data/image_resize.h"
 #include "data/png_file.h"
+#include "run/run_leftovers.h"
 
 namespace convoy {
 namespace {
@@ -98,6 +99,8 @@ ReportFolder::ReportFolder(const std::string& dir, bool overwrite) : dir_(dir), 
     if (!overwrite && !there_->names(error).empty())
         fail(Exit::usage, "--report " + dir + " is not empty; replace a report with --overwrite, or choose another");
 }
+
+std::string ReportFolder::warning() const { return there_ ? warning_of_owner(*there_, "--report") : ""; }
 
 nlohmann::ordered_json errors_as_json(const ErrorAnalysis& a, const MeasuredModel& m) {
     const double images = double(a.images());

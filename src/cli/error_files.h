@@ -24,6 +24,8 @@ public:
     ReportFolder(const std::string& dir, bool overwrite);
 
     const std::string& path() const { return dir_; }
+    /// Returns a warning if other users can change what lies there; else empty.
+    std::string warning() const;
     /// Writes the files of a report. Reads the images of mistakes from `reader`. Large ones are
     /// shrunk to a short side of 256 pixels. Vectors give no pictures. With `overwrite`, replaces
     /// the files of an earlier report, and removes its pictures. Throws Exit::io, and

@@ -160,6 +160,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         check_world(comm);
     });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
+    if (const std::string warning = o.report ? o.report->warning() : ""; !warning.empty()) terminal.warning(warning);
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;
     how.threads = int(o.threads);

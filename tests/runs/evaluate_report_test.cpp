@@ -180,6 +180,16 @@ TEST_F(EvaluateReport, GoesThroughNoLinkOfAnotherUser) {
     EXPECT_NE(read_file(mine), "mine") << "the user's own link is followed";
 }
 
+TEST_F(EvaluateReport, AFolderOfAnotherUserIsNamed) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make folders of another user";
+    const std::string to = out_.path("theirs");
+    fs::create_directory(to);
+    ASSERT_EQ(::chown(to.c_str(), 65534, 65534), 0);
+    const Finished f = evaluate("grey", "--report " + to);
+    EXPECT_EQ("", failure(f));
+    EXPECT_NE(f.err.find("warning: " + to + ": belongs to another user (uid 65534)"), std::string::npos) << f.err;
+}
+
 // A user who may rename beside the folder may put another folder at its path.
 TEST_F(EvaluateReport, IsWrittenIntoTheFolderOfTheStart) {
     const std::string to = out_.path("report"), was = out_.path("was"), other = out_.path("other");
