@@ -116,10 +116,11 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
             check_folder(place.folder, "--output");
         else
             check_run_folder(place.folder, place.goes_on, place.overwrite);
-        if (is_finished(place, trainer->programs().total_steps()))
+        const Identity identity = identity_of(o, train_info, d.setup, d.placed);
+        if (is_finished(place, identity, trainer->programs().total_steps()))
             return terminal.line("dry run   the run is done already, and kept no checkpoint");
-        find_resume_point(place, place.folder, trainer->programs().state(),
-                          identity_of(o, train_info, d.setup, d.placed), trainer->programs().total_steps());
+        find_resume_point(place, place.folder, trainer->programs().state(), identity,
+                          trainer->programs().total_steps());
         check_metrics(place);
         if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());
         terminal.line("dry run   a training would start");

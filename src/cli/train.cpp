@@ -140,11 +140,11 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
     });
 }
 
-/// Collective. Prints a line and returns true if the run has finished and left nothing to resume
-/// from.
-bool ends_finished_run(Comm& comm, const RunPlace& place, const TrainingPrograms& programs, Terminal& terminal) {
+/// Collective: prints a line if the run is done and left nothing to resume from.
+bool is_done(Comm& comm, const RunPlace& place, const Identity& identity, const TrainingPrograms& programs,
+             Terminal& terminal) {
     bool finished = false;
-    comm.together([&] { finished = comm.root() && is_finished(place, programs.total_steps()); });
+    comm.together([&] { finished = comm.root() && is_finished(place, identity, programs.total_steps()); });
     if (finished)
         terminal.line(formatted("done: already, after %lld steps, and no checkpoint was kept; model in %s",
                                 (long long)programs.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
@@ -201,8 +201,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                                             std::move(d.earlier));
     });
     TrainingPrograms& programs = trainer->programs();
-    RunPlace place = prepare_in_place(comm, *backend, o, programs);
-    if (ends_finished_run(comm, place, programs, terminal)) return 0;
+    RunPlace place = plan_in_place(comm, *backend, o, programs);
+    if (is_done(comm, place, identity_of(o, train_data.info(), d.setup, d.placed), programs, terminal)) return 0;
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, programs, train_data, comm), terminal));
     console.print_setup(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);

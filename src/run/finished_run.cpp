@@ -20,7 +20,7 @@ void warn_of_owner(const std::string& folder) {
 
 }  // namespace
 
-bool is_finished(const RunPlace& place, int64_t total_steps) {
+bool is_finished(const RunPlace& place, const Identity& run, int64_t total_steps) {
     const std::string metrics = place.folder + "/metrics.h5";
     if (!place.goes_on || !place.checkpoint.empty() || !is_there(place.folder + "/model.h5") || !is_there(metrics) ||
         !checkpoints_of(place.folder).empty())
@@ -33,8 +33,16 @@ bool is_finished(const RunPlace& place, int64_t total_steps) {
     const bool keeps_none =
         config_value(recorded->second, "keep") == "0" || config_value(recorded->second, "checkpoint-every") == "none";
     const bool finished = keeps_none && events.back().kind == "done" && events.back().step == total_steps;
-    if (finished) warn_of_owner(place.folder);
-    return finished;
+    if (!finished) return false;
+    warn_of_owner(place.folder);
+    Identity known, of_run;  // earlier versions recorded less
+    for (const auto& [name, value] : run)
+        if (const auto found = file.run.find(name); found != file.run.end()) {
+            known.emplace_back(*found);
+            of_run.emplace_back(name, value);
+        }
+    check_identity(metrics, known, of_run);
+    return true;
 }
 
 }  // namespace convoy

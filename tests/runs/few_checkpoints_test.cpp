@@ -72,6 +72,19 @@ TEST_F(FewCheckpoints, ADoneRunIsDoneAndIsNotTrainedAgain) {
     }
 }
 
+// It may be another user's, under a name that a job takes.
+TEST_F(FewCheckpoints, ADoneRunOfAnotherModelIsNotThatOfThisRun) {
+    const Options none = {{"keep", "0"}};
+    ASSERT_EQ("", failure(convoy_alone(few("run", none))));
+    for (const auto& [option, value] : Options{{"model", "mnist-conv"}, {"seed", "77"}}) {
+        Options other = resumed(none);
+        other[option] = value;
+        for (const char* more : {"", " --dry-run"})
+            EXPECT_EQ("", refusal(convoy_alone(few("run", other) + more), Exit::usage,
+                                  {dir_.path("run"), option + " was ", "this run has " + value, "--output"}));
+    }
+}
+
 TEST_F(FewCheckpoints, RollbackNeedsThem) {
     const Options both = {{"checkpoint-every", "none"}, {"on-nan", "rollback"}};
     EXPECT_EQ("",
