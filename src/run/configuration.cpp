@@ -1,5 +1,6 @@
 #include "run/configuration.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace convoy {
@@ -18,10 +19,21 @@ const std::set<std::string>& command_line_options() {
     return options;
 }
 
+namespace {
+
+/// A line end, which a path may have, would begin another option.
+std::string on_one_line(std::string value) {
+    for (const char end : {'\n', '\r'}) std::replace(value.begin(), value.end(), end, ' ');
+    return value;
+}
+
+}  // namespace
+
 std::string config_text(const ConfigPairs& pairs) {
     std::string text;
     for (const auto& [key, value] : pairs)
-        text += (value.empty() || command_line_options().contains(key) ? "# " : "") + key + " = " + value + "\n";
+        text += (value.empty() || command_line_options().contains(key) ? "# " : "") + key + " = " + on_one_line(value) +
+                "\n";
     return text;
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "run/configuration.h"
+
 namespace convoy::test {
 namespace {
 
@@ -25,6 +27,13 @@ TEST(RecordedOptions, KeepsWhatElseHasAnEqualsSign) {
     const Words words = {"mpirun", "--map-by", "node:PE=4", "--mca", "btl_tcp_if_include", "a=b", "-H", "m1:2"};
     EXPECT_EQ(without_values(words), words);
     EXPECT_EQ(without_values({}), Words{});
+}
+
+// The name of a folder of data of another person may have a line end.
+TEST(RecordedOptions, AValueIsOneLine) {
+    const ConfigPairs given = {{"data", "a\nlog-interval = 7"}, {"output", "b\r\noverwrite = true"}, {"lr", "0.1"}};
+    EXPECT_EQ(config_pairs(config_text(given)),
+              (ConfigPairs{{"data", "a log-interval = 7"}, {"output", "b  overwrite = true"}, {"lr", "0.1"}}));
 }
 
 }  // namespace
