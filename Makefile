@@ -19,6 +19,8 @@ Q := $(if $(V),,@)
 
 # Make splits names at blanks; the checkout's own path may have some.
 $(foreach v,BUILD CUDA ONEDNN CUDNN_FRONTEND,$(if $(word 2,$($v)),$(error $v='$($v)': make takes paths apart at blanks; name a link without one)))
+# The second part would be a path in the current folder.
+$(foreach v,CUDA ONEDNN,$(if $(findstring :,$(abspath $($v))),$(error $v='$(abspath $($v))': the loader takes paths apart at colons; build in a folder without one)))
 
 # ---- flags ---------------------------------------------------------------------------------------
 OPT := $(if $(DEBUG),-O0 -g3,-O3 -g1) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)

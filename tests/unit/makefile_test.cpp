@@ -35,6 +35,20 @@ TEST_F(Makefile, SaysWhichPathItCannotTake) {
     EXPECT_EQ(make("CUDA= help").code, 0);
 }
 
+// The executable would look for libraries in the current folder.
+TEST_F(Makefile, TakesNoPathOfLibrariesWithAColon) {
+    for (const std::string variable : {"CUDA", "ONEDNN"}) {
+        const Finished f = make(variable + "=/scratch/a:b help");
+        EXPECT_EQ(f.code, 2);
+        EXPECT_NE(f.err.find(variable + "='/scratch/a:b': the loader takes paths apart at colons"), std::string::npos)
+            << f.err;
+    }
+    const TempDir dir;
+    write_file(dir.path("a:b/Makefile"), read_file("Makefile"));
+    const Finished f = make("CUDA= -C " + dir.path("a:b") + " help");
+    EXPECT_NE(f.err.find("ONEDNN='" + dir.path("a:b") + "/.deps/onednn'"), std::string::npos) << f.err;
+}
+
 // BUILD may be set in the environment, for another program.
 TEST_F(Makefile, CleanRemovesOnlyAFolderThatItBuiltIn) {
     const TempDir dir;
