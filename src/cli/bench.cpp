@@ -190,8 +190,9 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     check_same_program(comm);
 
     std::unique_ptr<RunFolder> folder;
+    std::optional<HeldPlace> timeline;
     comm.together([&] {
-        if (comm.root() && !b.timeline.empty()) check_place(b.timeline);
+        if (comm.root() && !b.timeline.empty()) check_place(timeline.emplace(b.timeline));
         if (!comm.root() || o.output.empty()) return;
         folder = std::make_unique<RunFolder>(o.output, false, o.overwrite);
         remove_oom(folder->files().run());
@@ -224,8 +225,8 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
         redact(hide, all);
         for (auto& [option, value] : parsed.resolved) value = hide(value);
         if (folder) write_metrics(folder->files(), all, hide(command_line_of("bench", args)), parsed.resolved);
-        std::printf("%s\n%s\n", text_of(all, b.lines).c_str(), bench_json(all.result).c_str());
-        if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});
+        std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
+        if (timeline) replace_file(*timeline, {all.timeline.begin(), all.timeline.end()});
     });
     return 0;
 }

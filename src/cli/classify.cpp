@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/durable.h"
@@ -22,7 +23,6 @@
 
 namespace convoy {
 namespace po = boost::program_options;
-
 namespace {
 
 struct ClassifyOptions {
@@ -150,9 +150,11 @@ std::vector<std::string> read_all(std::span<const Picture> pictures, const Pictu
 /// Prints predictions on rank 0, and keeps them for --to.
 class Results {
 public:
-    Results(Comm& comm, const ClassifyOptions& o, const std::string& model, const ModelFile& file)
+    Results(Comm& comm, const ClassifyOptions& o, const std::optional<HeldPlace>& to, const std::string& model,
+            const ModelFile& file)
         : root_(comm.root()),
           o_(o),
+          to_(to),
           model_(model),
           class_names_(file.class_names),
           printer_(printed_as(o.format), file.class_names, o.top, !o.data.empty()) {
@@ -174,8 +176,8 @@ public:
         if (!root_) return;
         printer_.end();
         std::fflush(stdout);
-        if (!o_.to.empty())
-            write_predictions(o_.to, kept_, class_names_, model_, o_.overwrite ? IfThere::replace : IfThere::refuse);
+        if (to_)
+            write_predictions(*to_, kept_, class_names_, model_, o_.overwrite ? IfThere::replace : IfThere::refuse);
         if (faults_ == images_)
             fail(Exit::bad_input, "none of the pictures could be classified; the reason is beside each");
         if (faults_ > 0)
@@ -186,6 +188,7 @@ public:
 private:
     const bool root_;
     const ClassifyOptions& o_;
+    const std::optional<HeldPlace> to_;
     const std::string model_;
     const std::vector<std::string> class_names_;
     PredictionPrinter printer_;
@@ -285,8 +288,9 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
         o = parse_classify(args);
         check_world(comm);
     });
+    std::optional<HeldPlace> to;  // held, because another user may put another folder at its path meanwhile
     comm.together([&] {
-        if (comm.root() && !o.to.empty()) check_place(o.to);
+        if (comm.root() && !o.to.empty()) check_place(to.emplace(o.to));
     });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
     const Heartbeat heartbeat(comm.activity(), terminal);
@@ -304,7 +308,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
     });
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(path, file, state, *backend); });
-    Results results(comm, o, path, file);
+    Results results(comm, o, to, path, file);
     if (o.data.empty())
         classify_pictures(comm, *backend, o, file, graph, state, results);
     else

@@ -125,8 +125,9 @@ std::string PredictionPrinter::as_json(const Prediction& p) const {
     return dumped(row);
 }
 
-void write_predictions(const std::string& to, const std::vector<Prediction>& predictions,
+void write_predictions(const HeldPlace& place, const std::vector<Prediction>& predictions,
                        const std::vector<std::string>& class_names, const std::string& model, IfThere if_there) {
+    const std::string& to = place.shown();
     const hsize_t rows = predictions.size(), classes = class_names.size();
     std::vector<float> logits(rows * classes, std::numeric_limits<float>::quiet_NaN());
     std::vector<int32_t> best, labels;
@@ -153,7 +154,7 @@ void write_predictions(const std::string& to, const std::vector<Prediction>& pre
     h5::set_attribute(file, "model", model);
     h5::set_attribute(file, "class_names", class_names);
     h5::set_attribute(file, "writer", std::string("convoy ") + version + " (" + commit() + ")");
-    replace_file(to, h5::image(file), if_there);
+    replace_file(place, h5::image(file), if_there);
 }
 
 }  // namespace convoy

@@ -45,10 +45,10 @@ private:
     bool first_ = true;
 };
 
-/// Writes an HDF5 file with a row per image: /logits f32 [n, classes], NaN if the image has none;
-/// /prediction and /label i32 [n], -1 if unknown; /image and /fault, UTF-8 strings [n], cut at
-/// 1,024 bytes. Root attributes: class_names, model. Throws Exit::io.
-void write_predictions(const std::string& to, const std::vector<Prediction>&,
-                       const std::vector<std::string>& class_names, const std::string& model, IfThere);
+/// Writes an HDF5 file with a row for each image: /logits f32 [n, classes], NaN where there are
+/// none; /prediction and /label i32 [n], -1 where there is none; /image and /fault, UTF-8 strings
+/// [n], cut at 1,024 bytes. Root attributes: class_names, model. Throws Exit::io.
+void write_predictions(const HeldPlace& to, const std::vector<Prediction>&, const std::vector<std::string>& class_names,
+                       const std::string& model, IfThere);
 
 }  // namespace convoy

@@ -7,8 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/durable.h"
+#include "cli/commands.h"
 #include "tests/support/cluster.h"
+#include "tests/support/file_calls.h"
 #include "tests/support/images.h"
+#include "tests/support/test_comm.h"
 #include "tests/unit/metrics_folder.h"
 #include "train/model_file.h"
 
@@ -194,6 +197,21 @@ TEST_F(Classify, AModelWithoutANameForEachClassIsRefused) {
             EXPECT_EQ("", refusal(convoy_alone(command), Exit::bad_input, {model, "class names and 10 classes"}))
                 << command;
     }
+}
+
+// A user who may rename beside the folder may put another folder at its path meanwhile.
+TEST_F(Classify, PredictionsGoIntoTheFolderOfTheStart) {
+    const std::string to = out_.path("predictions"), was = out_.path("was"), other = out_.path("other");
+    for (const std::string& folder : {to, other}) write_file(folder + "/p.h5", "earlier");
+    const AfterRead exchange([&] {  // of the model
+        fs::rename(to, was);
+        fs::rename(other, to);
+    });
+    EXPECT_EQ(convoy::classify(test_comm(), {"--model-file", at("grey-run"), "--data", at("grey"), "--device", "cpu",
+                                             "--threads", "1", "--to", to + "/p.h5", "--overwrite"}),
+              0);
+    EXPECT_EQ(read_file(to + "/p.h5"), "earlier");
+    EXPECT_NE(read_file(was + "/p.h5"), "earlier");
 }
 
 // Finite weights of other people may give sums that are not.
