@@ -131,6 +131,20 @@ def at_once(path, flags):
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
+def input_of(path):
+    """The file at `path`, or stdin for -, open to read. A pipe, as the shell makes one, is read if it is this user's."""
+    if path == "-":
+        return open(os.dup(0), "rb")
+    file = open(path, "rb", opener=at_once)
+    about = os.fstat(file.fileno())
+    if not stat.S_ISFIFO(about.st_mode):
+        return file
+    if about.st_uid not in (0, os.geteuid()):
+        fail(BAD_INPUT, f"{path}: is a pipe of another user, which may never end")
+    with file:
+        return open(f"/proc/self/fd/{file.fileno()}", "rb")  # the same pipe; this waits for a process that writes
+
+
 def refuse_special(path, advice, place=None):
     """Ends the script if `path` is no regular file: a pipe may never begin, and a device never end.
 

@@ -1,9 +1,8 @@
 """Draws how runs scale, from what convoy report --scaling, or predict, prints as JSON."""
 import json
-import os
 
 from convoy_plot_base import colors, plain, plt, save, some
-from convoy_plot_files import BAD_INPUT, fail
+from convoy_plot_files import BAD_INPUT, fail, input_of
 
 LONGEST = 16 << 20  # bytes of JSON that are read
 MOST_LINES = 100  # that are drawn
@@ -12,7 +11,7 @@ MOST_LINES = 100  # that are drawn
 def read_cells(path):
     """The array that convoy report --scaling --format json prints; from a file, or - for stdin."""
     try:
-        with open(os.dup(0) if path == "-" else path, "rb") as file:
+        with input_of(path) as file:
             text = file.read(LONGEST + 1)
         if len(text) > LONGEST:
             raise ValueError(f"it is longer than {LONGEST >> 20} MiB")

@@ -126,6 +126,22 @@ importlib.import_module(name).main()
     expect_refused("plot convoy_plot_metrics ", metrics_ + " " + metrics_);
 }
 
+TEST_F(PlotExchanged, APipeOfAnotherUserIsNotRead) {
+    const std::string pipe = dir_.path("cells"), plot = "/usr/bin/python3 src/plot/plot.py --scaling ";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
+    const std::string cells = R"([{"out_of_memory": false, "samples_per_second": 1, "source": "Convoy", "model": "m",
+        "precision": "f32", "image_size": "8x8", "device": "gpu", "batch": 1, "ranks": 1, "efficiency": 1}])";
+    write_file(dir_.path("cells.json"), cells);
+    const std::string out = " --out " + dir_.path("a.png");
+    EXPECT_EQ("", failure(run(with_limit(plot + "<(sleep 0.2; cat " + dir_.path("cells.json") + ")" + out, 20))));
+    expect_picture(dir_.path("a.png"));
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make a pipe of another user";
+    ASSERT_EQ(::chown(pipe.c_str(), 65534, 65534), 0);
+    const Finished f = run(with_limit(plot + pipe + out, 20));
+    EXPECT_EQ(f.code, int(Exit::bad_input));
+    EXPECT_EQ(f.err, "plot.py: " + pipe + ": is a pipe of another user, which may never end\n");
+}
+
 TEST_F(PlotExchanged, ThePictureGoesIntoTheFolderOfTheMetrics) {
     EXPECT_EQ("", failure(plot(run_, "mv run was && ln -s thesis run")));
     expect_picture(dir_.path("was/metrics.png"));
