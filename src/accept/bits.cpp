@@ -152,7 +152,7 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
         const auto fingerprint = known.find({rank.kind, c.name()});
         compared = compared || fingerprint != known.end();
         const StepHashes* expected = fingerprint != known.end() ? &fingerprint->second
-                                     : majority[i] >= 0         ? &alone[size_t(majority[i])].steps
+                                     : majority[i] >= 0         ? &alone[majority[i]].steps
                                                                 : nullptr;
         if (!expected) {
             undecided.insert(rank.kind);
@@ -241,15 +241,15 @@ void name_operations(Comm& world, Comm& self, const DeviceChoice& choice, const 
     size_t step = 0;
     for (size_t i = 0; i < alone.size(); ++i)
         if (majority[i] >= 0)
-            if (const size_t at = first_difference(alone[i].steps, alone[size_t(majority[i])].steps))
+            if (const size_t at = first_difference(alone[i].steps, alone[majority[i]].steps))
                 step = step == 0 ? at : std::min(step, at);
     if (step == 0) return;
     std::vector<std::string> mine;
     for (const OutputHash& o : outputs_of_step(self, choice, c, int64_t(step))) mine.push_back(o.hash + o.name);
     const std::vector<std::string> all = world.gather_all(joined(mine, "\n"));
     for (size_t i = 0; i < alone.size(); ++i) {
-        if (majority[i] < 0 || alone[i].steps == alone[size_t(majority[i])].steps) continue;
-        const StepHashes own = lines_of(all[i]), sound = lines_of(all[size_t(majority[i])]);
+        if (majority[i] < 0 || alone[i].steps == alone[majority[i]].steps) continue;
+        const StepHashes own = lines_of(all[i]), sound = lines_of(all[majority[i]]);
         const size_t first = first_difference(own, sound);
         constexpr size_t digits = 16;
         const std::string what = first == 0 || first > own.size()

@@ -174,7 +174,7 @@ LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, in
     };
     s.all = measure(0);
     const std::vector<double> inside = world.gather_all(std::vector<double>{measure(node)});
-    for (const int id : ids) s.inside.push_back(inside[size_t(id)]);
+    for (const int id : ids) s.inside.push_back(inside[id]);
     s.pairs.assign(size_t(nodes), std::vector<double>(size_t(nodes), 0.0));
     for (const auto& round : nodes > 1 ? rounds_of(nodes) : decltype(rounds_of(2)){}) {
         int partner = node;
@@ -182,8 +182,7 @@ LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, in
             if (a == node || b == node) partner = a == node ? b : a;
         const double mine = partner == node ? (world.split(nodes + node), 0.0) : measure(std::min(node, partner));
         const std::vector<double> all = world.gather_all(std::vector<double>{mine});
-        for (const auto& [a, b] : round)
-            s.pairs[size_t(a)][size_t(b)] = s.pairs[size_t(b)][size_t(a)] = all[size_t(ids[size_t(a)])];
+        for (const auto& [a, b] : round) s.pairs[a][b] = s.pairs[b][a] = all[ids[a]];
     }
     s.wrong = world.gather_all(wrong);
     LevelResult r = judge_sums(s, bytes);

@@ -225,7 +225,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
         redact(hide, all);
         for (auto& [option, value] : parsed.resolved) value = hide(value);
         if (folder) write_metrics(folder->files(), all, hide(command_line_of("bench", args)), parsed.resolved);
-        std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
+        std::printf("%s\n%s\n", text_of(all, b.lines).c_str(), bench_json(all.result).c_str());
         if (timeline) replace_file(*timeline, {all.timeline.begin(), all.timeline.end()});
     });
     return 0;

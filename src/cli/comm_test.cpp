@@ -134,28 +134,61 @@ std::optional<Cluster> cluster_of(const CommTestOptions& o, const Layout& l) {
     return c;
 }
 
-/// Measures sizes, and says what there is to say of them.
-void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
-             const std::optional<Cluster>& cluster, const std::optional<HeldPlace>& json_place) {
-    const std::string way = backend.facts().transport;
-    const bool by_nccl = way.starts_with("NCCL");
-    ExpectedSum expected;
-    if (cluster)
-        expected = [&](size_t bytes) {
-            const SumTime t = all_reduce_time(*cluster, double(bytes), layout.hosts, layout.ranks_per_host);
-            return by_nccl || t.measured ? t.seconds : NAN;
-        };
-    const std::vector<SizeTime> times = measure_sums(comm, backend, o.sizes, o.iterations, uint64_t(o.seed), expected);
-    if (!comm.root()) return;
-    if (expected && std::isnan(expected(o.sizes[0])))
+std::string time_text() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local)};
+}
+
+/// Collective.
+NcclTestsRun nccl_tests_run(Comm& comm, const Backend& backend, const CommTestOptions& o,
+                            const std::vector<std::string>& args) {
+    const bool by_nccl = backend.facts().transport.starts_with("NCCL");
+    NcclTestsRun run{.smallest = o.sizes.front(),
+                     .largest = o.sizes.back(),
+                     .iterations = o.iterations,
+                     .graph = by_nccl,  // a tape is captured
+                     .command_line = {"convoy", "comm-test"},
+                     .start_time = time_text()};
+    run.command_line.insert(run.command_line.end(), args.begin(), args.end());
+    for (const auto& [library, version] : versions_of_run(backend))
+        if (by_nccl && library == "nccl") run.nccl = nccl_version_code(version);
+    const std::vector<std::string> hosts = comm.gather_all(comm.host()),
+                                   names = comm.gather_all(backend.facts().device);
+    const std::vector<double> numbers =
+        comm.gather_all(std::vector<double>{double(getpid()), double(comm.local_rank())});
+    for (size_t rank = 0; rank < hosts.size(); ++rank)
+        run.ranks.push_back({int64_t(numbers[2 * rank]), hosts[rank], int(numbers[2 * rank + 1]), names[rank]});
+    return run;
+}
+
+/// Hides hosts and paths, as --no-environment asks.
+void redact(NcclTestsRun& run, const CommTestOptions& o) {
+    Redaction hide;
+    std::vector<std::string> hosts;
+    for (const NcclTestsRank& rank : run.ranks) hosts.push_back(rank.host);
+    hide.add_hosts(hosts);
+    hide.add_path(o.json);
+    for (NcclTestsRank& rank : run.ranks) rank.host = hide(rank.host);
+    for (std::string& argument : run.command_line) argument = hide(argument);
+}
+
+/// Prints how the times of the plain table compare with the expected ones.
+void print_verdict(const SizeTimes& times, const CommTestOptions& o, const ExpectedAllReduce& expected, bool by_nccl) {
+    if (std::isnan(expected(o.sizes[0])))
         std::printf(
             "# nothing is expected: the model is NCCL's and does not apply to sums by MPI; an all-reduce-table "
             "in %s would tell\n",
             o.cluster.c_str());
-    else if (expected)
-        std::printf("# %s\n", verdict_on_sums(times, expected, by_nccl).c_str());
-    if (!json_place) return;
-    if (const std::string warning = warning_of_falling_times(times); !warning.empty())
+    else
+        std::printf("# %s\n", verdict_on_all_reduces(times.sizes, expected, by_nccl).c_str());
+}
+
+void write_json(const SizeTimes& times, Backend& backend, const CommTestOptions& o, const Layout& layout,
+                std::optional<NcclTestsRun>& run, const HeldPlace& place) {
+    if (const std::string warning = warning_of_falling_times(times.sizes); !warning.empty())
         std::printf("# %s\n", warning.c_str());
     const std::string transport = backend.facts().transport;
     if (run) run->end_time = time_text();
@@ -171,7 +204,48 @@ void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layou
                                               .times = times},
                                              run ? &*run : nullptr, o.at_least) +
                              "\n";
-    comm.or_abort([&] { replace_file(*json_place, {json.begin(), json.end()}); });
+    replace_file(place, {json.begin(), json.end()});
+}
+
+/// Throws Exit::not_accepted on all ranks if the bandwidth is lower than asked for.
+void check_bandwidth(const SizeTimes& times, const CommTestOptions& o, int ranks) {
+    const double mean = mean_bus_bandwidth(times.sizes, ranks) / 1e9;
+    if (mean < o.at_least)
+        fail_everywhere(Exit::not_accepted,
+                        formatted("the mean bus bandwidth is %.3f GB/s, below --at-least %g; try fewer hosts to find "
+                                  "which is slow, or --cluster FILE for what to expect",
+                                  mean, o.at_least));
+}
+
+/// Measures sizes, prints and writes the times, and checks them. Collective.
+void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
+             const std::optional<Cluster>& cluster, const std::vector<std::string>& args,
+             const std::optional<HeldPlace>& json) {
+    const bool by_nccl = backend.facts().transport.starts_with("NCCL");
+    std::optional<NcclTestsRun> run;
+    if (o.lines == AllReduceLines::nccl_tests) run = nccl_tests_run(comm, backend, o, args);
+    if (run && comm.root()) std::fputs(nccl_tests_header(*run).c_str(), stdout);
+    ExpectedAllReduce expected;
+    if (cluster)
+        expected = [&](size_t bytes) {
+            const AllReduceTime t = all_reduce_time(*cluster, double(bytes), layout.hosts, layout.ranks_per_host);
+            return by_nccl || t.measured ? t.seconds : NAN;
+        };
+    const SizeTimes times = measure_all_reduces(comm, backend,
+                                                {.sizes = o.sizes,
+                                                 .iterations = o.iterations,
+                                                 .seed = uint64_t(o.seed),
+                                                 .expected = expected,
+                                                 .lines = o.lines});
+    comm.or_abort([&] {
+        if (!comm.root()) return;
+        if (run) std::fputs(nccl_tests_footer(times, layout.ranks, o.at_least).c_str(), stdout);
+        if (expected) print_verdict(times, o, expected, by_nccl);
+        if (json) write_json(times, backend, o, layout, run, *json);
+        std::fflush(stdout);
+    });
+    check_sums(comm, times.trouble);
+    check_bandwidth(times, o, layout.ranks);
 }
 
 }  // namespace
@@ -193,8 +267,7 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         check_layout(o, layout);
         cluster = cluster_of(o, layout);
-        if (comm.root() && !o.json.empty())
-            check_place(json.emplace(o.json));  // before minutes are spent on its content
+        if (comm.root() && !o.json.empty()) check_place(json.emplace(o.json));  // before minutes are spent on measuring
     });
     Watchdog watchdog(comm, 300);
     BackendOptions how;
@@ -210,9 +283,9 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
         std::printf("# sums by %s\n", transport.c_str());
     std::fflush(stdout);
     if (o.steps > 0)
-        sum_small_numbers(comm, *backend,
-                          {.steps = o.steps, .sleep = o.sleep, .seed = uint64_t(o.seed), .lines = o.lines});
-    if (!o.sizes.empty()) measure(comm, *backend, o, layout, cluster, json);
+        all_reduce_small_numbers(comm, *backend,
+                                 {.steps = o.steps, .sleep = o.sleep, .seed = uint64_t(o.seed), .lines = o.lines});
+    if (!o.sizes.empty()) measure(comm, *backend, o, layout, cluster, args, json);
     return 0;
 }
 

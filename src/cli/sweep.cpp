@@ -31,12 +31,12 @@ std::string default_folder() {
 
 /// The plan, in a folder that is made now if the user names none: another user may have prepared
 /// one, with finished runs, under a name that the clock tells.
-SweepPlan plan_to_start(const std::vector<std::string>& args) {
+SweepSpec plan_to_start(const std::vector<std::string>& args) {
     const std::string folder = default_folder();
-    SweepPlan plan = plan_sweep(args, folder);
-    if (plan.output != folder || !plan.trains) return plan;
+    SweepSpec spec = parse_sweep(args, folder);
+    if (spec.output != folder || !spec.trains) return spec;
     const std::string made = make_run_folder(folder);
-    return made == folder ? plan : plan_sweep(args, made);
+    return made == folder ? spec : parse_sweep(args, made);
 }
 
 /// Each training is started by mpirun, which cannot be done on a rank of another.
@@ -119,17 +119,17 @@ int stopped_with(int code, int signal) {
 Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
     Outcome outcome;
     const std::string found = program("mpirun"), mpirun = found.empty() ? "mpirun" : found;
-    for (size_t i = 0; i < plan.runs.size(); ++i) {
-        const SweepRun& run = plan.runs[i];
-        std::printf("sweep     %zu of %zu: %s\n", i + 1, plan.runs.size(), printable(run.name).c_str());
+    for (size_t i = 0; i < spec.runs.size(); ++i) {
+        const SweepRun& run = spec.runs[i];
+        std::printf("sweep     %zu of %zu: %s\n", i + 1, spec.runs.size(), printable(run.name).c_str());
         std::fflush(stdout);
-        const std::string folder = plan.output + "/" + run.name, executable = own_executable();
+        const std::string folder = spec.output + "/" + run.name, executable = own_executable();
         if (executable.empty()) {
             if (outcome.first_failure == 0) outcome.first_failure = int(Exit::io);
             outcome.failed.push_back(folder + ": the executable was removed, or is another user's; build it again");
             continue;
         }
-        const int code = signals.run(command_of(plan, run, executable, mpirun));
+        const int code = signals.run(command_of(spec, run, executable, mpirun));
         if (code == 0) outcome.done.push_back(folder);
         outcome.stopped = stopped_with(code, signals.received());
         if (outcome.stopped != 0) break;
@@ -144,7 +144,7 @@ Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
 
 int sweep(const std::vector<std::string>& args) {
     check_no_ranks();
-    const SweepPlan plan = plan_to_start(args);
+    const SweepSpec spec = plan_to_start(args);
     ChildSignals signals;
     const MpirunFolder files_of_mpirun(spec.ranks > 0);
     const Outcome outcome = train_all(spec, signals);

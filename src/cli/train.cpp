@@ -201,7 +201,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                                             std::move(d.earlier));
     });
     TrainingPrograms& programs = trainer->programs();
-    RunPlace place = plan_in_place(comm, *backend, o, programs);
+    RunPlace place = prepare_in_place(comm, *backend, o, programs);
     if (is_done(comm, place, identity_of(o, train_data.info(), d.setup, d.placed), programs, terminal)) return 0;
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, programs, train_data, comm), terminal));

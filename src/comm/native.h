@@ -18,7 +18,7 @@ struct Comm::Native {
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
     std::string host;
     std::shared_ptr<SegmentFolder> segment_folder;  ///< made before MPI starts
-    std::vector<std::string> segments;  ///< removed names of this node's segments; on local rank 0
+    std::vector<std::string> segments;              ///< removed names of this node's segments; on local rank 0
 };
 
 /// Broadcasts any number of bytes, even more than an int can count.

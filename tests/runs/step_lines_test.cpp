@@ -151,8 +151,8 @@ TEST(StepLines, AHorovodRunIsReadByItsReaders) {
     std::vector<double> rates;
     for (int i = 0; i < 3; ++i) {
         rates.push_back(80 / std::accumulate(seconds.begin() + 10 * i, seconds.begin() + 10 * (i + 1), 0.0));
-        EXPECT_NEAR(numbers(f.out, "^Iter #" + std::to_string(i) + R"(: (\S+) img/sec per CPU$)").at(0),
-                    rates[size_t(i)], tolerance(rates[size_t(i)]));
+        EXPECT_NEAR(numbers(f.out, "^Iter #" + std::to_string(i) + R"(: (\S+) img/sec per CPU$)").at(0), rates[i],
+                    tolerance(rates[i]));
     }
     const Statistics s(rates);
     const std::vector<double> each = numbers(f.out, R"(^Img/sec per CPU:\s+(\d+\.\d) \+-(\d+\.\d)$)"),

@@ -60,7 +60,7 @@ TEST(Inventory, SeveralMinoritiesAreEachNamed) {
 TEST(Inventory, ATieNamesBothSidesAndBlamesNeither) {
     for (const int count : {2, 4}) {
         auto nodes = cluster(count);
-        for (int n = 0; n < count / 2; ++n) set(nodes[size_t(n)].facts, "driver", "580.65.06");
+        for (int n = 0; n < count / 2; ++n) set(nodes[n].facts, "driver", "580.65.06");
         const LevelResult result = compare_inventories(nodes);
         EXPECT_EQ(result.outcome, Outcome::warn);
         EXPECT_TRUE(result.blamed.empty());

@@ -60,8 +60,8 @@ TEST_F(TuningFiles, BelongToOneProcessAtATime) {
 }
 
 // Any user who may read the file could keep every training waiting.
-TEST_F(ChoiceFiles, AreNotHeldByAReader) {
-    ChoiceFile file(kind_);
+TEST_F(TuningFiles, AreNotHeldByAReader) {
+    TuningFile file(kind_);
     const int reader = ::open(path().c_str(), O_RDONLY | O_CLOEXEC);
     struct flock reading{};
     reading.l_type = F_RDLCK;
@@ -71,7 +71,7 @@ TEST_F(ChoiceFiles, AreNotHeldByAReader) {
     ::close(reader);
 }
 
-TEST_F(ChoiceFiles, HaveNoHalfLines) {
+TEST_F(TuningFiles, HaveNoHalfLines) {
     write_file(dir_.path("x"), "");  // so that the folder is there
     TuningFile file(kind_);
     ASSERT_TRUE(file.append("whole = 1\n"));
