@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/decode.h"
 #include "tests/support/cluster.h"
 
 namespace convoy::test {
@@ -12,7 +13,11 @@ namespace {
 class AcceptRun : public testing::Test {
 protected:
     std::string command(const std::string& options) { return "accept --output " + dir_.path("accept") + " " + options; }
-    nlohmann::json result() { return nlohmann::json::parse(read_file(dir_.path("accept") + "/accept.json")); }
+    /// The results of the n-th run: its folder is new, accept-2 and so on.
+    nlohmann::json result(int n = 1) {
+        const std::string folder = dir_.path("accept") + (n == 1 ? "" : "-" + std::to_string(n));
+        return nlohmann::json::parse(read_file(folder + "/accept.json"));
+    }
     TempDir dir_;
 };
 
@@ -37,6 +42,55 @@ TEST_F(AcceptRun, AnySoundNumberOfRanksHasTheSameBitsAsItsFingerprint) {
     EXPECT_EQ("", failure(one));
     EXPECT_NE(one.out.find("PASS  bits       1 of 1 devices have the bits of their kind"), std::string::npos)
         << one.out;
+}
+
+// The bit is flipped by another program, as a fault of memory is: in an image that one rank reads again
+// and again.
+TEST_F(AcceptRun, ABitThatIsFlippedFromOutsideIsNamedWithItsRank) {
+    constexpr int batch = 8, steps = 50, side = 28;
+    const Source made = make_synthetic({.images = batch * steps,
+                                        .test_images = 0,
+                                        .height = side,
+                                        .width = side,
+                                        .channels = 1,
+                                        .classes = 10,
+                                        .seed = 1});
+    std::vector<uint8_t> image(size_t(side) * side);
+    int32_t label = 0;
+    made.splits.at(0).read(3, 1, image.data(), &label);
+    write_file(dir_.path("image"), std::string(image.begin(), image.end()));
+    const std::string folder = dir_.path("accept");
+    const auto accept = [&](const std::string& options, const std::string& flip) {
+        const std::string job = launch_command(3, command("--only endurance --level long " + options), 60);
+        return run("( " + job + " ) & job=$!; " + flip + "; wait $job");
+    };
+    const Finished sound = accept("--minutes 0.05", "true");
+    EXPECT_EQ("", failure(sound));
+    const Finished wrong = accept("--minutes 0.15", "/usr/bin/python3 tests/support/flip_bit.py " + dir_.path("image") +
+                                                        " " + folder + " 1 2 20 || kill $job");
+    if (wrong.err.find("flips only") != std::string::npos) GTEST_SKIP() << "no right to write another process's memory";
+    EXPECT_EQ(wrong.code, int(Exit::not_accepted)) << wrong.out << wrong.err;
+    const nlohmann::json level = result(2)["levels"][0];
+    EXPECT_EQ(level["outcome"], "FAIL");
+    ASSERT_EQ(level["blamed"].size(), 1u) << level;
+    EXPECT_EQ(level["blamed"][0]["device"], "rank 1");
+    EXPECT_NE(std::string(level["blamed"][0]["reason"]).find("other bits than at first: step "), std::string::npos);
+    record_fault("a bit of one rank's memory, flipped by another program", "that rank is named, exit 8",
+                 "rank 1 of 3 named with its step, the others not; exit 8", 2);
+}
+
+// Network namespaces as hosts. One of them sends and receives at 200 Mbit/s.
+TEST_F(AcceptRun, TheHostWithASlowCableIsNamedAndItsPartnersAreNot) {
+    const Finished f =
+        run("bash tests/support/hosts.sh 4 1 'build/convoy " + command("--only sums --level quick") + "' 3 200mbit");
+    if (f.code == 77) GTEST_SKIP() << "this user may not make network namespaces";
+    EXPECT_EQ(f.code, int(Exit::not_accepted)) << f.out << f.err;
+    const nlohmann::json level = result()["levels"][0];
+    ASSERT_EQ(level["blamed"].size(), 1u) << level;
+    EXPECT_EQ(level["blamed"][0]["host"], "node03");
+    EXPECT_EQ(result()["drain"], nlohmann::json({"node03"}));
+    record_fault("one of four hosts with a slow cable", "that host is named, its partners are not; exit 8",
+                 "node03 named, 3 partners not; exit 8", 1);
 }
 
 TEST_F(AcceptRun, RefusesWhatItDoesNotKnow) {

@@ -1,8 +1,8 @@
-"""flip_bit.py PATTERN CONVOY_ARGUMENT RANK SECONDS: flips one bit in the memory of a running rank, from outside.
+"""flip_bit.py PATTERN ARGUMENT RANK FLIPS SECONDS: flips bits in the memory of a running rank, from outside.
 
-Waits for a process of build/convoy whose arguments contain CONVOY_ARGUMENT and whose rank is RANK, and looks in its
-writable memory for the bytes of the file PATTERN until it finds them. Then flips the highest bit of the middle byte,
-and prints the address. Ends with 1 after SECONDS without a find. Needs the right to write /proc/PID/mem.
+Looks for a process of convoy that has ARGUMENT on its command line and the rank RANK. Whenever its private memory
+holds the bytes of the file PATTERN, flips the highest bit of the byte in the middle. Does so FLIPS times, and prints
+how often; ends with 1 if SECONDS pass before. Needs the right to write /proc/PID/mem.
 """
 
 import os
@@ -25,42 +25,40 @@ def ranks(argument, rank):
 
 
 def flip(pid, pattern):
-    """The address, or None. Copies that are found later are flipped too: which one is used is not known."""
-    found = []
-    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
-        for line in open(f"/proc/{pid}/maps"):
-            begin, end, access = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
-            if not access.startswith("rw") or "[v" in line:
+    """Flips a bit in each copy of the pattern; returns how many there were."""
+    middle, flips = len(pattern) // 2, 0
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory, open(f"/proc/{pid}/maps") as maps:
+        for line in maps:
+            begin, end, access, path = re.match(r"(\w+)-(\w+) (\S+) \S+ \S+ \S+\s*(.*)", line).groups()
+            if access != "rw-p" or path not in ("", "[heap]"):
                 continue
             begin, end = int(begin, 16), int(end, 16)
             try:
                 memory.seek(begin)
                 content = memory.read(end - begin)
-            except (OSError, OverflowError, ValueError):
+                at = content.find(pattern)
+                while at >= 0:
+                    memory.seek(begin + at + middle)
+                    memory.write(bytes([pattern[middle] ^ 0x80]))
+                    flips += 1
+                    at = content.find(pattern, at + 1)
+            except (OSError, ValueError):  # the memory was given back meanwhile
                 continue
-            at = content.find(pattern)
-            while at >= 0:
-                where = begin + at + len(pattern) // 2
-                memory.seek(where)
-                memory.write(bytes([pattern[len(pattern) // 2] ^ 0x80]))
-                found.append(where)
-                at = content.find(pattern, at + 1)
-    return found
+    return flips
 
 
 def main():
-    pattern, argument, rank, seconds = open(sys.argv[1], "rb").read(), sys.argv[2], sys.argv[3], float(sys.argv[4])
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    pattern, argument, rank = open(sys.argv[1], "rb").read(), sys.argv[2], sys.argv[3]
+    wanted, until, flips = int(sys.argv[4]), time.monotonic() + float(sys.argv[5]), 0
+    while flips < wanted:
+        if time.monotonic() > until:
+            sys.exit(f"{flips} flips only")
         for pid in ranks(argument, rank):
             try:
-                if found := flip(pid, pattern):
-                    print(" ".join(map(hex, found)))
-                    return
-            except (OSError, FileNotFoundError):
+                flips += flip(pid, pattern)
+            except OSError:  # it ended
                 continue
-        time.sleep(0.02)
-    sys.exit("no such memory")
+    print(flips)
 
 
 main()
