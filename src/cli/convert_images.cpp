@@ -170,7 +170,7 @@ public:
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
             // an unreadable file may be readable now: a changed mode does not change its date
-            const bool may_be_better = record && (record->tally.faults[ImageFault::unreadable] > 0 ||
+            const bool may_be_better = record && (record->tally.faults[size_t(ImageFault::unreadable)] > 0 ||
                                                   (options_.rules.strict && record->tally.left_out() > 0));
             if (record && !may_be_better) {
                 records_.push_back(std::move(*record));

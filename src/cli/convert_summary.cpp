@@ -139,7 +139,7 @@ ListSummary summary_of(const ImageList& train, const ImageList& test) {
 }
 
 void check_nothing_is_lost(const ListSummary& found) {
-    const SkippedCount& dead = found.skipped[Skipped::dead_link];
+    const SkippedCount& dead = found.skipped[size_t(Skipped::dead_link)];
     if (dead.count > 0)
         fail(Exit::bad_input, dead.examples.at(0) +
                                   ": is a link whose target does not exist or may not be read; repair or remove it, "

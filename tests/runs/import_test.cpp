@@ -7,6 +7,7 @@
 
 #include "base/durable.h"
 #include "data/safetensors.h"
+#include "data/weights_file.h"
 #include "tests/support/cluster.h"
 #include "train/model_file.h"
 
