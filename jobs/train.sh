@@ -53,7 +53,7 @@ rm -f "$log"
 no_log="$log was put there by another user; choose another folder: CONVOY_LOGS=FOLDER"
 dd of="$log" conv=excl </dev/null 2>/dev/null || fail "$no_log"
 exec 9<>"$log"
-[[ ! -L $log && -f /dev/fd/9 && $log -ef /dev/fd/9 ]] || fail "$no_log"
+[[ ! -L $log && -f /dev/fd/9 && ! -s /dev/fd/9 && $log -ef /dev/fd/9 ]] || fail "$no_log"
 # mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
 scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
@@ -63,6 +63,6 @@ export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 code=0
 mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
   --model "$model" --data "$data" --batch-size "$total" --lr "$rate" --log-format imagenet \
-  --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 9>&- | tee /dev/fd/9 || code=$?
+  --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 9>&- | tee -a /dev/fd/9 || code=$?
 echo "Writting log to $log"
 exit "$code"

@@ -217,7 +217,7 @@ void launch_apply(const BatchNormArgs& n, const BatchNormGradients& g, const dou
         if (n.image.data)
             apply(incoming<T>(n, g, slope_of(n)), pooled<T>(n, g.dx, false, g.accumulate_dx));
         else
-            with_incoming<T, v, Slope::one, Slope::relu_of_y, Slope::relu_of_x>(
+            with_incoming<T, v, Slope::one, Slope::relu_of_y, Slope::relu_of_x, Slope::gelu_of_x>(
                 n, g, [&](const auto& in) { apply(in, Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx}); });
     });
 }

@@ -1,6 +1,5 @@
 #include "accept/fingerprints.h"
 
-#include <filesystem>
 #include <sstream>
 
 #include "base/durable.h"
@@ -62,20 +61,20 @@ Fingerprints read_fingerprints(const std::string& path) {
     return known;
 }
 
-void save_fingerprints(const std::string& path, const Fingerprints& seen) {
+void save_fingerprints(const HeldPlace& place, const Fingerprints& seen) {
     Fingerprints all;
-    if (std::filesystem::exists(path)) all = read_fingerprints(path);
+    if (place.folder().has(place.name())) all = place.folder().named([&] { return read_fingerprints(place.path()); });
     for (const auto& [key, steps] : seen) {
         const auto known = all.find(key);
         if (known != all.end() && known->second != steps)
-            fail(Exit::bad_input, path + ": has other bits of " + key.second + " for " + key.first +
+            fail(Exit::bad_input, place.shown() + ": has other bits of " + key.second + " for " + key.first +
                                       "; one of the two machines is wrong: nothing was changed");
         all[key] = steps;
     }
     std::string text = std::string(head) + "\n";
     for (const auto& [key, steps] : all)
         text += quoted(key.first) + "," + quoted(key.second) + "," + quoted(joined(steps, " ")) + "\n";
-    replace_file(path, {text.begin(), text.end()});
+    replace_file(place, {text.begin(), text.end()});
 }
 
 }  // namespace convoy

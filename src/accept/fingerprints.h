@@ -2,6 +2,7 @@
 // "kind","case","hash hash …".
 #pragma once
 #include "accept/bits.h"
+#include "base/held_place.h"
 
 namespace convoy {
 
@@ -9,6 +10,6 @@ namespace convoy {
 Fingerprints read_fingerprints(const std::string& path);
 /// Adds fingerprints to a file, or makes it. Throws Exit::bad_input if the file has other bits for
 /// one of them.
-void save_fingerprints(const std::string& path, const Fingerprints&);
+void save_fingerprints(const HeldPlace&, const Fingerprints&);
 
 }  // namespace convoy

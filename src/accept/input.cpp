@@ -1,6 +1,7 @@
 #include "accept/input.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,9 +34,14 @@ NodeReading read_files(const std::vector<std::string>& files, size_t first, int6
     const Clock::time_point began = Clock::now();
     for (size_t i = 0; i < files.size() && r.bytes < double(most); ++i) {
         const int fd = ::open(files[(first + i) % files.size()].c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (fd < 0) continue;
+        struct stat file{};
+        if (fd < 0 || ::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
+            if (fd >= 0) ::close(fd);
+            continue;
+        }
         ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        for (ssize_t n = 0; (n = ::read(fd, buffer.data(), buffer.size())) > 0;) r.bytes += double(n);
+        for (ssize_t n = 0; r.bytes < double(most) && (n = ::read(fd, buffer.data(), buffer.size())) > 0;)
+            r.bytes += double(n);
         ::close(fd);
         ++r.files;
     }

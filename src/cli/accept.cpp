@@ -2,6 +2,7 @@
 // verdict and the hosts to drain.
 #include <algorithm>
 #include <ctime>
+#include <optional>
 
 #include "accept/bits.h"
 #include "accept/fingerprints.h"
@@ -126,9 +127,9 @@ void print_lines(Terminal& terminal, const std::string& text) {
 }
 
 /// Writes what there is so far: a run that is killed leaves the levels before.
-void write_reports(const std::string& folder, const Acceptance& a) {
+void write_reports(const HeldFolder& folder, const Acceptance& a) {
     const auto write = [&](const char* name, const std::string& text) {
-        replace_file(folder + "/" + name, {text.begin(), text.end()});
+        replace_file({folder, name}, {text.begin(), text.end()});
     };
     write("accept.json", acceptance_json(a));
     write("junit.xml", acceptance_junit(a));
@@ -158,11 +159,12 @@ OptionGroups options_of_accept() {
 int accept(Comm& comm, const std::vector<std::string>& args) {
     AcceptOptions o;
     Fingerprints known, seen;
+    std::optional<HeldPlace> saved;
     comm.together([&] {
         o = parse_accept(args);
         check_world(comm);
         if (!o.fingerprints.empty()) known = read_fingerprints(o.fingerprints);
-        if (comm.root() && !o.save_fingerprint.empty()) check_place(o.save_fingerprint);
+        if (comm.root() && !o.save_fingerprint.empty()) check_place(saved.emplace(o.save_fingerprint));
     });
     check_same_program(comm);
     Terminal terminal(stdout, comm.root());
@@ -173,9 +175,9 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
     const std::unique_ptr<Backend> backend = make_backend(o.device, all, comm);
     const bool gpu = !backend->facts().synchronous;
     const DeviceChoice device{gpu ? "cuda" : "cpu", backend->facts().threads, comm.local_rank(), o.share};
-    std::string folder;
+    std::optional<HeldFolder> folder;  // opened once: its path may lead elsewhere later
     comm.together([&] {
-        if (comm.root()) folder = make_run_folder(o.output.empty() ? default_run_folder("accept") : o.output);
+        if (comm.root()) folder.emplace(make_run_folder(o.output.empty() ? default_run_folder("accept") : o.output));
     });
     Acceptance results{.version = version,
                        .commit = commit(),
@@ -190,14 +192,14 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
         results.levels.push_back(run_level(name, comm, o, device, *backend, known, seen));
         print_lines(terminal, level_text(results.levels.back()));
         comm.together([&] {
-            if (comm.root()) write_reports(folder, results);
+            if (folder) write_reports(*folder, results);
         });
     }
     comm.together([&] {
-        if (comm.root() && !o.save_fingerprint.empty()) save_fingerprints(o.save_fingerprint, seen);
+        if (saved) save_fingerprints(*saved, seen);
     });
     print_lines(terminal, verdict_text(results.levels));
-    terminal.line("report: " + folder + "/accept.json, junit.xml, accept.prom");
+    if (folder) terminal.line("report: " + folder->shown() + "/accept.json, junit.xml, accept.prom");
     return verdict_of(results.levels) == Outcome::fail ? int(Exit::not_accepted) : int(Exit::done);
 }
 

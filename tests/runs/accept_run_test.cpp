@@ -79,10 +79,10 @@ TEST_F(AcceptRun, ABitThatIsFlippedFromOutsideIsNamedWithItsRank) {
                  "rank 1 of 3 named with its step, the others not; exit 8", 2);
 }
 
-// Network namespaces as hosts. One of them sends and receives at 200 Mbit/s.
+// Network namespaces as hosts. One of them sends and receives at 100 Mbit/s.
 TEST_F(AcceptRun, TheHostWithASlowCableIsNamedAndItsPartnersAreNot) {
-    const Finished f =
-        run("bash tests/support/hosts.sh 4 1 'build/convoy " + command("--only sums --level quick") + "' 3 200mbit");
+    const Finished f = run(with_limit(
+        "bash tests/support/hosts.sh 4 1 'build/convoy " + command("--only sums --level quick") + "' 3 100mbit", 150));
     if (f.code == 77) GTEST_SKIP() << "this user may not make network namespaces";
     EXPECT_EQ(f.code, int(Exit::not_accepted)) << f.out << f.err;
     const nlohmann::json level = result()["levels"][0];

@@ -1,0 +1,57 @@
+accept_test.o: tests/unit/accept_test.cpp src/accept/bits.h \
+ src/accept/devices.h src/backend/cuda_queries.h src/backend/backend.h \
+ src/backend/feed.h src/ops/records.h src/base/host_device.h \
+ src/base/image_place.h src/base/tensor.h src/base/error.h \
+ src/base/text.h src/ops/mix.h src/ops/augment.h src/base/philox.h \
+ src/base/resample.h src/ops/update_rule.h src/backend/tape_builder.h \
+ src/model/graph.h src/ops/algorithms.h src/ops/tape.h \
+ src/ops/exact_sums.h src/backend/tensor_memory.h \
+ src/base/memory_budget.h src/base/memory_limits.h src/comm/host.h \
+ src/model/precision.h src/ops/conv_by.h src/comm/comm.h \
+ src/comm/activity.h src/base/clock.h src/accept/verdict.h \
+ src/accept/fingerprints.h src/base/held_place.h src/base/held_folder.h \
+ src/base/descriptor.h src/base/file_error.h src/accept/input.h \
+ src/accept/reports.h src/accept/speed.h src/accept/sums.h \
+ tests/support/support.h tests/unit/usage_message.h
+src/accept/bits.h:
+src/accept/devices.h:
+src/backend/cuda_queries.h:
+src/backend/backend.h:
+src/backend/feed.h:
+src/ops/records.h:
+src/base/host_device.h:
+src/base/image_place.h:
+src/base/tensor.h:
+src/base/error.h:
+src/base/text.h:
+src/ops/mix.h:
+src/ops/augment.h:
+src/base/philox.h:
+src/base/resample.h:
+src/ops/update_rule.h:
+src/backend/tape_builder.h:
+src/model/graph.h:
+src/ops/algorithms.h:
+src/ops/tape.h:
+src/ops/exact_sums.h:
+src/backend/tensor_memory.h:
+src/base/memory_budget.h:
+src/base/memory_limits.h:
+src/comm/host.h:
+src/model/precision.h:
+src/ops/conv_by.h:
+src/comm/comm.h:
+src/comm/activity.h:
+src/base/clock.h:
+src/accept/verdict.h:
+src/accept/fingerprints.h:
+src/base/held_place.h:
+src/base/held_folder.h:
+src/base/descriptor.h:
+src/base/file_error.h:
+src/accept/input.h:
+src/accept/reports.h:
+src/accept/speed.h:
+src/accept/sums.h:
+tests/support/support.h:
+tests/unit/usage_message.h:
