@@ -1,7 +1,7 @@
 // Does every device compute the same bits? Each rank trains the same few steps alone. A hash of
 // losses, gradients and weights after each step is compared over all ranks whose devices are of one
-// kind. Then all ranks together train the same steps as logical ranks: the hashes must be those of
-// one rank, which proves network and reductions bit for bit.
+// kind. Then all ranks together train the same steps as logical ranks. They must get the hashes
+// that a rank got alone, which proves network and reductions bit for bit.
 #pragma once
 #include <map>
 
@@ -35,8 +35,8 @@ struct RankBits {
 using Fingerprints = std::map<std::pair<std::string, std::string>, StepHashes>;
 
 /// Finds ranks that differ from the majority of their kind, or from the fingerprint of the kind,
-/// and the first step in which they do. `together`: the hashes that all ranks computed together,
-/// each rank's; empty if there is one rank.
+/// and the first step in which they do. `together`: the hashes that each rank computed when all
+/// ranks trained together; empty if there is one rank.
 LevelResult compare_bits(const BitsCase&, const std::vector<RankBits>& alone, const std::vector<StepHashes>& together,
                          const Fingerprints& known = {});
 
@@ -46,7 +46,7 @@ std::vector<int> majority_of(const std::vector<RankBits>&);
 
 /// An output of an operation on the tape.
 struct OutputHash {
-    std::string name;  ///< "stage1.block0.conv1, backward"
+    std::string name;  ///< "stage1.block0.conv1 (conv backward)"
     std::string hash;
     bool operator==(const OutputHash&) const = default;
 };

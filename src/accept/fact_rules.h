@@ -13,7 +13,8 @@ enum class Worse { unknown, off, down, less };
 
 /// How a fact is compared between nodes, or between GPUs.
 struct FactRule {
-    std::string name;  ///< of the fact; " speed" stands for the facts that end so, "module " for those that begin so
+    /// name of the fact; " speed" means all names that end so, "module " all names that begin so
+    std::string name;
     Outcome outcome = Outcome::warn;  ///< when one is blamed
     bool drain = false;
     bool of_model = false;  ///< compared only between nodes of one CPU model, or GPUs of one model
@@ -22,8 +23,8 @@ struct FactRule {
 };
 /// Returns the rule for a fact; null if it may differ, as a serial number may.
 const FactRule* rule_for(const std::string& fact);
-/// Returns true if `text` is wrong where others have `best`, which is the largest number for
-/// Worse::less.
+/// Returns true if `text` is the worse value. For Worse::less, `best` is the text with the largest
+/// number; otherwise it is not used.
 bool is_worse(Worse, const std::string& text, const std::string& best);
 
 /// A fault that needs no comparison.

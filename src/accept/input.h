@@ -15,9 +15,9 @@ struct NodeReading {
 /// Finds nodes that read slower than the others. `alone`: what the first node read alone.
 LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeReading& alone);
 
-/// Reads the files of `folder`, each once per node and up to `most` bytes, without this host's
-/// cache of files. Collective; the result is the same on every rank. Throws Exit::bad_input if
-/// there is no such folder, or no file in it.
+/// Reads files of `folder` on every node, each at most once, until `most` bytes are read. Bypasses
+/// the host's cache of files. Collective; the result is the same on every rank. Throws
+/// Exit::bad_input if there is no such folder, or no file in it.
 LevelResult input_level(Comm& world, const std::string& folder, int64_t most);
 
 }  // namespace convoy

@@ -52,7 +52,7 @@ void blame(const Units& units, const Fault& fault, Findings& findings) {
 /// The units that have each value of a fact.
 using Values = std::map<std::string, Units>;
 
-/// Takes numbers within 1 % of the median for the one nearest to it.
+/// Replaces each number within 1 % of the median by the number nearest to the median.
 Values rounded(const Values& exact) {
     constexpr double tolerance = 0.01;
     std::vector<double> numbers;

@@ -126,7 +126,7 @@ void add_limits(const std::string& root, Facts& facts) {
 void add_modules(const std::string& root, Facts& facts) {
     std::set<std::string> loaded;
     for (const std::string& line : lines_of(root + "/proc/modules")) loaded.insert(line.substr(0, line.find(' ')));
-    const std::string modules = root + "/sys/module/";  // has those in the kernel too
+    const std::string modules = root + "/sys/module/";  // lists built-in modules too
     if (loaded.empty() && !is_there(modules)) return;
     for (const char* name : {"nvidia", "nvidia_uvm", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv", "xpmem",
                              "knem", "ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "lustre", "beegfs", "mmfs26"}) {

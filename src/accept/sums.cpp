@@ -64,7 +64,7 @@ std::vector<double> of_node(const NodeSums& s, size_t node) {
     return pairs;
 }
 
-constexpr double slow = 0.7;  // share of the median below which a node or pair is slow
+constexpr double slow = 0.7;  // a node or pair is slow below this share of what sound ones reach
 
 /// Blames nodes, then pairs of nodes that were not blamed. Needs three nodes: of one slow pair
 /// nothing says which node it is.
@@ -74,7 +74,8 @@ void blame_network(const NodeSums& s, LevelResult& r) {
     std::vector<double> all;
     for (size_t a = 0; a < nodes; ++a)
         for (size_t b = a + 1; b < nodes; ++b) all.push_back(s.pairs[a][b]);
-    // The faster half says what a sound pair gives: one bad node of three slows two of three pairs.
+    // The fastest pairs show what a sound one gives, because one bad node of three slows two of
+    // three pairs.
     const double sound = quantile(all, 0.8);
     std::vector<bool> bad(nodes);
     for (size_t node = 0; node < nodes; ++node) {

@@ -87,7 +87,8 @@ struct BackendOptions {
 /// Runs tapes on the device, and waits for them.
 class TapeRunner {
 public:
-    /// Makes a tape runnable. CPU: a loop over its launches. CUDA: captured once, then replayed.
+    /// Makes a tape runnable. CPU: a loop over its launches. CUDA: the first run is eager, the
+    /// second is captured, and later ones are replayed (captured_tape.h).
     virtual std::function<void()> finish(Tape) = 0;
     /// Makes each run append the times of its launches to the vector; null: stops that. Does
     /// nothing on GPUs, whose launches are asynchronous: use a profiler there.

@@ -54,15 +54,15 @@ struct OpArguments {
 /// Selects how each op of a program runs, by measuring where that pays.
 class OpTuning {
 public:
-    /// Collective, called before select() of a training program. Ranks with the same kind of device
-    /// and batch size select alike from then on. One rank's measurements count for all of them.
-    /// Does nothing where nothing is measured.
+    /// Collective, called before select() of each program. Ranks with the same kind of device and
+    /// batch size select alike from then on. One rank's measurements count for all of them. Does
+    /// nothing where nothing is measured.
     virtual void tune(const ProgramShape&) {}
     /// Selects how each op of a program runs, and so what memory it takes. May time alternatives on
     /// the device. The program's OpArguments must refer to the result.
     virtual std::shared_ptr<const Algorithms> select(const ProgramShape&) = 0;
-    /// Returns the measured times and selected plans of all ranks' devices, as text; empty if
-    /// nothing was measured.
+    /// Returns the measured times and selected plans as text; empty if nothing was measured. On
+    /// GPUs they are those of all ranks' devices, on CPUs those of this rank's kind of processor.
     virtual std::string tuning() const { return ""; }
     /// Restores what tuning() returned, so that equal devices select the same again. Call it before
     /// tune() and select().
@@ -120,8 +120,8 @@ class Backend;
 /// summed exactly. Lanes compute logical ranks side by side, each in its own memory.
 class LogicalLanes {
 public:
-    /// Returns the backend that appends to tapes of a lane, counted from 0 to DeviceFacts::lanes.
-    /// This backend owns it.
+    /// Returns the backend that appends to tapes of a lane. Lanes are counted from 0, and there are
+    /// DeviceFacts::lanes. This backend owns it.
     virtual Backend& lane(int) = 0;
     /// Runs tapes[i] on lane i % DeviceFacts::lanes. The tapes of a lane run one after the other.
     virtual void side_by_side(const std::vector<Tape>& tapes, Tape& to) {
@@ -137,8 +137,8 @@ public:
     /// Finishes a step; called after side_by_side(). Waits for all all-reduces started so far, and
     /// for the largest exponents of all ranks. Then writes the whole gradient arena: each sum,
     /// rounded once. A tensor in which some gradient was not finite gets NaN. Finally sets tops,
-    /// seen, redo and sums for the next step. `redo` asks to repeat this step: some tensor's
-    /// gradients were all finite, but one had an exponent above the tensor's.
+    /// seen, redo and sums for the next step. `redo` asks to repeat this step, because a finite
+    /// tensor had a gradient with an exponent above its `top`.
     virtual void finalize_exact(const ExactSums&, float* gradients, Tape&) = 0;
 
 protected:

@@ -14,7 +14,8 @@ using Buffer = std::shared_ptr<void>;
 
 class TensorMemory {
 public:
-    virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
+    /// Throws Exit::out_of_memory. Not for steps, which allocate nothing, unless a feed must grow.
+    virtual Buffer allocate(size_t bytes) = 0;
     /// Like allocate(), but returns memory in which all-reduces are fastest.
     virtual Buffer allocate_reduced(size_t bytes) { return allocate(bytes); }
     /// Allocates memory that steps write and the host reads at the same address. The host reads it

@@ -18,8 +18,8 @@ int open_to_write(const std::string& path, int flags);
 /// hard links to the old file keep it. Throws Exit::io.
 int create_to_write(const std::string& path);
 /// Takes the file for this process until it is closed, also by kill -9; false if another process
-/// has it. True without a lock where the file system has none, and where a process has locked the
-/// file for reading: any user who may read it can do that. errno is then why, and else 0.
+/// has it. True without a lock if the file system has no locks, or a process has locked the file
+/// for reading. Any user who may read it can do that. errno then says why; otherwise it is 0.
 bool lock_file(int fd);
 /// Says in words why lock_file() has returned true without a lock. `code`: its errno.
 std::string why_unlocked(int code);

@@ -11,7 +11,8 @@ namespace convoy {
 std::string project_file(const std::string& relative);
 
 /// Returns the path of this executable, or of the file that its owner has put there since, as a
-/// build does. Empty if there is none: in /tmp, another user may make a file where one was removed.
+/// build does. Empty if there is neither. Another user's file does not count: in /tmp, others can
+/// make one where the executable was removed.
 std::string own_executable();
 
 /// Returns the command that starts this executable from the current folder: "build/convoy", or its

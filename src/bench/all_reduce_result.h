@@ -20,8 +20,8 @@ struct AllReduceResult {
 };
 
 /// Formats the result as one line of JSON, without a line break, in seconds, bytes and bytes/s. If
-/// `run` is given, the keys of nccl-tests stand before ours. Our `version` is `convoy_version`
-/// then, because theirs has that name. `at_least`: as in nccl_tests_footer().
+/// `run` is given, the keys of nccl-tests stand before ours. Our key `version` is then called
+/// `convoy_version`, because theirs is `version`. `at_least`: as in nccl_tests_footer().
 std::string all_reduce_json(const AllReduceResult&, const NcclTestsRun* run = nullptr, double at_least = NAN);
 
 /// Returns one line about the median of expected / measured time at sizes of 8 MiB and more. If

@@ -50,9 +50,9 @@ struct AllReduceSizes {
     AllReduceLines lines = AllReduceLines::plain;
 };
 /// Times all-reduces of f32, in place and, for nccl_tests, out of place. Every rank checks every
-/// element of every size once in each case. Prints the plain table, or the lines of sizes of
-/// nccl-tests' table, without those above and below. Collective, with the same times on all ranks.
-/// Throws Exit::out_of_memory. In the plain table, a wrong element throws Exit::comm on all ranks.
+/// element of every size once in each case. Prints the plain table, or nccl-tests' line of each
+/// size without header and footer. Collective, with the same times on all ranks. Throws
+/// Exit::out_of_memory. In the plain table, a wrong element throws Exit::comm on all ranks.
 SizeTimes measure_all_reduces(Comm&, Backend&, const AllReduceSizes&);
 
 /// Throws Exit::comm on all ranks if some rank has `trouble`. Every such rank reports its own.

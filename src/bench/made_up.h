@@ -12,8 +12,8 @@ struct MadeUpImages {
     Shape size{0, 0, 0, 0};  ///< size of one image; h == 0: the model's default
     int64_t classes = 0;
 };
-/// Describes a training split for `steps` steps. It has an image for each sample up to 64 MiB; with
-/// more, the images repeat in another order each epoch.
+/// Describes a training split for `steps` steps. Each sample has a separate image if these fit in
+/// 64 MiB. Otherwise images repeat, in another order each epoch.
 SplitInfo made_up_split(const std::string& model, const MadeUpImages&, int64_t global_batch, int64_t steps);
 /// Returns a reader of its rows. Draws at most 16 MiB per call and repeats them, because drawing a
 /// large batch of large images would take minutes.

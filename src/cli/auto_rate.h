@@ -17,8 +17,8 @@ struct AutoRate {
 /// - adam: 0.001 at a batch of 32, in proportion to the square root of the batch; muon: 0.02
 ///   likewise.
 /// - A batch counts as at most a sixteenth of the images, and as at most 8,192.
-/// - sgd trains deep models with less in a run of under 1,000 steps (bottlenecks: 2,000): times the
-///   square root of the run's share of these steps.
+/// - sgd, deep models: a run of under 1,000 steps (with bottlenecks 2,000) has a lower rate. The
+///   factor is the square root of steps / 1,000 (steps / 2,000).
 AutoRate auto_rate(const TrainOptions&, int64_t global_batch, int64_t images);
 
 /// Returns 5 epochs, or 0.3 of the run's epochs if that is less.

@@ -10,7 +10,7 @@ namespace convoy {
 
 class Comm;
 
-/// Makes HDF5 shards from CIFAR-10, IDX files or a seed, on this rank; prints the help of all.
+/// Makes HDF5 shards from CIFAR, IDX files or a seed, on this rank.
 int convert(const std::vector<std::string>& args);
 /// Converts on rank 0 as above, or images on all ranks; collective.
 int convert(Comm& comm, const std::vector<std::string>& args);

@@ -15,8 +15,8 @@ namespace convoy {
 /// accuracy_interval, top5_accuracy, calibration_error, classes, confusion, reliability, mistakes.
 nlohmann::ordered_json errors_as_json(const ErrorAnalysis&, const MeasuredModel&);
 
-/// The folder of a report, from before the model is measured. It stays open, because another user
-/// may put another folder at its path meanwhile.
+/// The folder of a report. It is opened before the model is measured, and stays open, because
+/// another user may put another folder at its path meanwhile.
 class ReportFolder {
 public:
     /// Opens the folder if it is there. Throws Exit::usage if `dir` is not a folder, or is not

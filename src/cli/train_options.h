@@ -33,7 +33,7 @@ struct TrainOptions {
     ResumeFrom resume;
     double time_limit, watchdog;          ///< seconds; 0 for none
     int64_t batch_per_rank, batch_size;   ///< exactly one is positive once parsed
-    int64_t virtual_ranks, accumulate;    ///< 0: the number of ranks; 0: one logical rank per rank
+    int64_t virtual_ranks, accumulate;    ///< 0: not given; accumulate: logical ranks per rank
     int64_t eval_images;                  ///< 0: all of the test split
     double bucket_mib, stream_block_mib;  ///< 0: Convoy chooses
 

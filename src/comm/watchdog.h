@@ -24,7 +24,7 @@ public:
     /// Sets the folder for the ranks' reports: RUN/stalled. It is created when it is needed.
     void report_to(const std::string& folder);
     /// Opens the folder above the reports' folder, which must exist by now. Reports then go there
-    /// even if its path is exchanged later. On hosts that do not share it, they go by the path.
+    /// even if another folder gets its path later. Hosts that do not share it use the path.
     void hold_reports();
 
 private:

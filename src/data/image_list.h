@@ -115,9 +115,9 @@ struct ClassTable {
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
 /// no line there.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. Numbers as labels are class ids if one of them is an id and
-/// the training labels were not indices; otherwise they are indices. Throws Exit::bad_input for a
-/// class that the training images do not have.
+/// Sets the class_index of test images. If labels are numbers, they are indices, except in one
+/// case: the training labels are no indices, and a test label is an id. Then all are ids. Throws
+/// Exit::bad_input for a class that the training images do not have.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

@@ -1,5 +1,6 @@
-// Runs a pickle's program, and so builds its values. A pickle may ask for any object of Python. A
-// derived machine accepts the few that its files have, and refuses all others. Nothing is executed.
+// Interprets a pickle's operations, and so builds its values. A pickle may ask for any object of
+// Python. A derived machine accepts the few that its files have, and refuses all others. No code
+// of Python runs.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -30,7 +31,7 @@ public:
 protected:
     using Node = PickleNode;
 
-    /// Returns a text that lives as long as the program if "module.name" is known, else "".
+    /// Returns a text that lives as long as the process if "module.name" is known, else "".
     virtual std::string_view known(const std::string& name) const = 0;
     /// Returns the result of calling a known name.
     virtual Node call(std::string_view name, uint32_t arguments) = 0;

@@ -30,9 +30,9 @@ std::vector<ListedImage> permuted(std::vector<ListedImage> images, uint64_t seed
     return result;
 }
 
-/// Removes `count` of the permuted rows for tests: each class's share, rounded up or down. Rows are
-/// taken in the order of classes; one is taken each time the share of the rows so far passes a
-/// whole number. A class with one image keeps it for training.
+/// Removes `count` of the permuted rows for tests: each class's share, rounded up or down. Goes
+/// through the rows class by class. Takes a row when the share of the rows so far passes a whole
+/// number. A class with one image keeps it for training.
 std::vector<ListedImage> take_test_rows(std::vector<ListedImage>& rows, int64_t count) {
     std::map<int32_t, std::vector<size_t>> by_class;
     for (size_t i = 0; i < rows.size(); ++i) by_class[rows[i].class_index].push_back(i);

@@ -71,10 +71,10 @@ struct ExactPiece {
     bool operator==(const ExactPiece&) const = default;
 };
 
-/// The sums of a training. Pointers are to the device.
+/// The sums of a training. Pointers are to the device. The batch sums count as the first tensor.
 struct ExactSums {
     int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
-    int32_t* tops;             ///< [tensors]: exponents used in this step; of_zero: only zeros fit it
+    int32_t* tops;             ///< [tensors]: exponents used in this step; only zeros fit of_zero
     int32_t* seen;             ///< [tensors]: largest exponent accumulated; of_zero between steps
     int32_t* redo;             ///< [1]: 1 if the last step's gradients did not fit
     std::vector<size_t> ends;  ///< [tensors], on the host: where each tensor ends in the arena, ascending

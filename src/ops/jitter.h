@@ -71,8 +71,8 @@ CONVOY_HD float sixths_of(const Colour& c, float most, float range) {
     return (red ? 0 : of_most) + (rises - falls) / (range > 0 ? range : 1);
 }
 
-/// Returns a channel whose hue is `sixths` (0 to 12) sixths of a turn past the hue where it begins
-/// to fall.
+/// Returns a channel at a hue that is `sixths` (0 to 12) past the one where the channel begins to
+/// fall. The unit is a sixth of a turn.
 CONVOY_HD float channel_at(float sixths, float most, float range) {
     const float turned = sixths - (sixths >= 6 ? 6.0f : 0.0f);
     return most - range * within(0, smaller(turned, 4 - turned), 1);

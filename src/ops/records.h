@@ -12,7 +12,8 @@
 
 namespace convoy {
 
-/// The device's counters; one set per phase (training, evaluation).
+/// The counters of programs, on the device. Training has one set, an evaluation one per logical
+/// rank.
 struct Counters {
     int64_t step = 0;    ///< optimizer steps done
     int64_t epoch = 0;   ///< counted from 0
@@ -67,7 +68,7 @@ struct Record {
     int own_count = 1;            ///< `own` has the sums of this many logical ranks; their total is recorded
 };
 
-/// Totals of an evaluation over this rank's images.
+/// Totals of an evaluation over the images of this rank, or of one of its logical ranks.
 struct EvalTotals {
     double loss_sum = 0;
     int64_t correct = 0, top5 = 0, images = 0;

@@ -21,7 +21,7 @@ struct CellColour {
 };
 CellColour cell_colour(const ErrorAnalysis&, int label, int predicted);
 
-/// The most classes of a matrix that is written whole, and of a table of classes in a page.
+/// Limit of classes. Beyond it the matrix is not written whole, and a page has no table of classes.
 constexpr int most_classes_of_matrix = 1000;
 
 /// Draws the confusion matrix [label, predicted] with equal squares. A side has 480 pixels, or one

@@ -1,5 +1,6 @@
-// The rows of a split while a training needs them. Each lies in the memory of one group of ranks
-// (those of a node). Their order is a function of the split, the seed and the epoch.
+// Where the rows of a split lie while a training needs them. Each row lies in the memory of one
+// group of ranks (those of a node). The order of rows follows from the split, the seed and the
+// epoch.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -14,7 +14,7 @@ struct LaunchTime {
     double seconds;
 };
 
-// Both repeat the first step of a training, because schedule and sample order have an end. The
+// Both repeat a training's first step, because schedule and sample order end with its last one. The
 // weights keep changing. Call them after the training.
 /// Collective. Times each launch separately, and returns this rank's medians over `steps` optimizer
 /// steps, in the order of the tape.

@@ -98,7 +98,7 @@ struct ProgramContext {
 /// The output of one op, for finding the first NaN.
 struct Probe {
     size_t after;      ///< number of the tape's launches that must have run before
-    std::string name;  ///< "conv1, forward"
+    std::string name;  ///< "conv1 (conv)", or "conv1 (conv backward)" for a gradient
     Tensor output;
 };
 

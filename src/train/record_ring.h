@@ -21,12 +21,13 @@ public:
     void begin(int64_t steps);
     /// Returns the number of steps whose records were read.
     int64_t read() const { return read_; }
-    /// True if `launched` steps are an interval more than at the last call of look().
+    /// True if a whole interval was launched since the last call of look(). `launched`: steps so
+    /// far.
     bool due(int64_t launched) const { return launched - marked_ >= interval_; }
     /// Returns the new records of all `launched` steps, and waits for these steps. If `late`,
     /// returns those of the steps that were launched before the last call, so that the device never
-    /// waits for the host. If one of these has a request, also waits for all launched steps and
-    /// adds their records, because requests are handled between two steps.
+    /// waits for the host. If one of these has a request or was skipped, also waits for all
+    /// launched steps and adds their records, because both are handled between two steps.
     std::vector<StepRecord> look(int64_t launched, bool late);
 
 private:

@@ -11,7 +11,7 @@ namespace convoy {
 
 class RunClock {
 public:
-    /// The requests that came with some records.
+    /// The requests that came with some records, and whether an update was skipped.
     struct Requested {
         bool checkpoint = false, snapshot = false, skipped = false;
     };

@@ -122,6 +122,8 @@ TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
                                               : Activation::identity;
         if (norm_case.residual_channels) op.residual = value(norm_case.residual_channels);
         graph.ops.push_back(op);
+        graph.params.push_back(
+            {.name = "all four", .shape = {1, 1, 1, 24}, .init = {}, .trained = true, .is_weight = false});
         const double tensor = 4.0 * 3 * 9 * 7 * 24;
         EXPECT_EQ(work_of_step(graph, 3, 1, {}).at("batch norm gradient").bytes,
                   tensor * (norm_case.read + norm_case.written - (norm_case.act == Act::gelu)))

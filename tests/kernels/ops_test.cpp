@@ -68,7 +68,9 @@ struct Kernels {
         return n;
     }
     void forward(const BatchNorm& op) {
-        if (c.setting.training)
+        if (c.setting.training && op.fixed)
+            kernels::batch_norm_fixed(args(op), nullptr);
+        else if (c.setting.training)
             kernels::batch_norm_forward(args(op), space(kernels::batch_norm_workspace(value(op.x).shape)), nullptr);
         else
             kernels::batch_norm_inference(args(op), nullptr);
@@ -83,8 +85,9 @@ struct Kernels {
             g.accumulate_dresidual = accumulate;
         }
         g.dscale = c.graph.params[op.scale].frozen ? nullptr : param_gradients[op.scale].data();
-        g.dbias = param_gradients[op.bias].data();
-        kernels::batch_norm_backward(args(op), g, space(kernels::batch_norm_workspace(value(op.x).shape)), nullptr);
+        g.dbias = c.graph.params[op.bias].frozen ? nullptr : param_gradients[op.bias].data();
+        const auto backward = op.fixed ? kernels::batch_norm_fixed_backward : kernels::batch_norm_backward;
+        backward(args(op), g, space(kernels::batch_norm_workspace(value(op.x).shape)), nullptr);
     }
     void forward(const Relu& op) { kernels::relu_forward(value(op.x), value(op.y), nullptr); }
     void backward(const Relu& op) {

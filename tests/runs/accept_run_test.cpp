@@ -44,8 +44,8 @@ TEST_F(AcceptRun, AnySoundNumberOfRanksHasTheSameBitsAsItsFingerprint) {
         << one.out;
 }
 
-// The bit is flipped by another program, as a fault of memory is: in an image that one rank reads again
-// and again.
+// The bit is flipped by another program, as a fault of memory is: in an image that one rank reads
+// again and again.
 TEST_F(AcceptRun, ABitThatIsFlippedFromOutsideIsNamedWithItsRank) {
     constexpr int batch = 8, steps = 50, side = 28;
     const Source made = make_synthetic({.images = batch * steps,

@@ -150,7 +150,7 @@ TEST(Recipes, ReplaceNoRun) {
 
 // An option whose value is a path either only reads, or is allowed only on the command line.
 TEST(Recipes, NoOtherOptionWrites) {
-    const std::set<std::string> reads = {"data", "config", "cluster"};
+    const std::set<std::string> reads = {"data", "config", "cluster", "init-from"};
     const std::string help = convoy_alone("train --help").out + convoy_alone("bench --help").out;
     std::set<std::string> paths;
     std::istringstream in(help);

@@ -128,8 +128,8 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
 }
 
-/// Does the same for any number of rows. Each call of a kernel prefetches one line of `ahead`, and
-/// after its last line one of `then`.
+/// Does the same for any number of rows. Each call of a kernel prefetches one line: of `ahead`, and
+/// once that has no more lines, of `then`.
 template <int V>
 void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
                     float* c_, size_t c_stride, bool add, const Ahead& ahead, const Ahead& then) {

@@ -59,8 +59,8 @@ struct ConvSpec {
     double flops() const;            ///< per image
     int images(double flops) const;  ///< batch size that takes about `flops`, at most 64 MiB and 1,024 images
 };
-/// Returns the FLOPs to spend on timing each of `specs` convolutions; fewer when there are many.
-/// Each gets many, because Winograd transforms weights once per batch: small batches would hide its
+/// Returns the FLOPs of each timed run of one of `specs` convolutions; fewer when there are many. A
+/// run has many, because Winograd transforms weights once per batch: small batches would hide its
 /// gain. All together take a thread a few seconds.
 double trial_flops(size_t specs, int threads);
 
@@ -107,8 +107,8 @@ struct CpuAlgorithms final : Algorithms {
     Multiplications multiplications(int op, LaunchPhase direction) const override;
 };
 
-/// Chooses the algorithms of all convolutions: `forced` where it applies, otherwise the one that
-/// measured times favour.
+/// Chooses the algorithms of all convolutions. With ConvBy::measured, measured times decide. Any
+/// other `forced` is used where it applies, and oneDNN's direct convolution elsewhere.
 std::vector<CpuAlgorithms::ConvAlgorithm> select_convs(const ProgramShape&, int threads, const Capabilities&,
                                                        ConvBy forced, const TunedConvs&);
 

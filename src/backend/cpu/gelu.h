@@ -28,8 +28,8 @@ inline float erf(float x) {
     return std::max(std::min(x * p / q, 1.0f), -1.0f);
 }
 
-/// Returns exp(x) for x <= 0: 2^n from the exponent's bits, times a Taylor polynomial where |r| <=
-/// ln(2) / 2. Zero below -87.
+/// Returns exp(x) for x <= 0 as 2^n exp(r), with |r| <= ln(2) / 2. The exponent's bits give 2^n, a
+/// Taylor polynomial gives exp(r). Zero below -87.
 inline float exp_of_negative(float to) {
     const float x = std::max(to, -87.0f);
     constexpr float round = 12582912;  // 1.5 * 2^23: adding it leaves an integer in the low bits

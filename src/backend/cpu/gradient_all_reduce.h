@@ -55,7 +55,7 @@ private:
 
     MPI_Comm comm_, world_;
     int size_;
-    std::vector<MPI_Request> requests_;  // requests since none were in flight; ended ones stay as null
+    std::vector<MPI_Request> requests_;  // started since none was in flight; null: has ended
     std::vector<int> ended_;             // scratch of MPI_Testsome, as large as requests_
     int in_flight_ = 0;
     double waited_ = 0;

@@ -9,7 +9,7 @@
 #include "base/bf16.h"
 
 // Compiles a function of plain loops for AVX-512 as well, and chooses a version when the program
-// starts. Sanitizers do not support that.
+// starts. Not for clang, nor with sanitizers, which do not support that.
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CONVOY_WIDE
 #else

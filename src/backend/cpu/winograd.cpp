@@ -13,11 +13,11 @@ namespace {
 // One reason is that each thread reads what all others wrote, perhaps into distant caches.
 //
 // In the schedule by panels, each thread transforms the weights for itself. It takes a slab of its
-// tiles and one panel of columns at a time (outputs; in the weight gradient inputs). It takes
-// cached_rows of the panel at once, in order, so that sums have the same bits in both schedules. If
-// there are few tiles, weights are by far the larger part. Then threads share the columns of all
-// tiles, and no two threads transform the same weights. Thresholds were measured with two threads
-// (tests/RESULTS.md).
+// tiles and one panel of columns at a time. Columns are outputs; in the weight gradient they are
+// inputs. It takes cached_rows of the panel at once, in order, so that sums have the same bits in
+// both schedules. If there are few tiles, weights are by far the larger part. Then threads share
+// the columns of all tiles, and no two threads transform the same weights. Thresholds were measured
+// with two threads (tests/RESULTS.md).
 
 /// Returns the tiles of a block. With few channels there are few tiles, so that a block of F(4x4)
 /// stays in the L2 cache. With many channels there are more, so that reading the weights again for

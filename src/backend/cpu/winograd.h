@@ -26,7 +26,7 @@ struct Winograd {
     }
     /// Returns 7 or 8, whichever takes fewer multiplications.
     static int large_tile(int h, int w) { return multiplications(h, w, 7) <= multiplications(h, w, 8) ? 7 : 8; }
-    /// Returns the bytes of workspace that each of the three needs, aligned to 64 bytes.
+    /// Returns the bytes of workspace that any of the functions below needs, aligned to 64 bytes.
     size_t workspace_bytes() const;
 
     /// Computes y = x * weight (a convolution).

@@ -15,7 +15,7 @@ template <> constexpr std::array points_of<4>{5. / 8, 3. / 2};
 template <> constexpr std::array points_of<7>{5. / 16, 11. / 16, 9. / 8, 7. / 4};
 template <> constexpr std::array points_of<8>{3. / 8, 3. / 4, 5. / 4, 15. / 8};
 
-/// Number of pixels that M outputs along a line read, and of the points along that line.
+/// Number of pixels along a line that M outputs depend on. There are as many points along it.
 template <int M> constexpr int window = M + 2;
 /// Number of points of a tile.
 template <int M> constexpr int points = window<M> * window<M>;
@@ -129,8 +129,8 @@ template <int M> struct Transforms {
         values[zero + 2 * k + 1] = even - odd;
     }
 
-    /// Computes B^T d: n pixels at the points. Without the point 0, P'(-p) = -P'(p); that sign is
-    /// here.
+    /// Computes B^T d: n pixels at the points. Without the point 0, P'(-p) = -P'(p); this function
+    /// applies that sign.
     static void image(const Vector* d, Vector* v) {
 #pragma GCC unroll 4
         for (int k = 0; k < pairs; ++k) {

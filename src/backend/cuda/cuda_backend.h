@@ -1,6 +1,6 @@
 // The CUDA backend of one rank on one GPU. It has three streams: for cuDNN plans and the kernels of
-// kernels/, for NCCL, and for small weight gradients. Launches are asynchronous. A tape's first run
-// is eager, the second is captured as one CUDA graph.
+// kernels/, for NCCL, and for small weight gradients. A feed has a separate stream. Launches are
+// asynchronous. A tape's first run is eager, the second is captured as one CUDA graph.
 #pragma once
 #include <optional>
 #include <set>
@@ -121,8 +121,8 @@ private:
     /// Returns the inputs of a convolution's plans: x or, if the plans also normalise, the input
     /// and the vectors of that batch norm.
     std::vector<Operand> conv_input(const Conv&, const OpArguments&);
-    /// Returns further operands of a data gradient that also sums for the gradient of the batch
-    /// norm that writes x; empty if it does not.
+    /// Returns further operands of a data gradient that also computes sums. The gradient of the
+    /// batch norm that writes x needs them. Empty if it computes none.
     std::vector<Operand> norm_sums(const OpArguments&);
     /// Appends a weight gradient. It is written to its place in the f32 arena: by its plan in f32,
     /// else by finish_gradients(). If the algorithm says so, it runs on the side branch, and the

@@ -30,7 +30,7 @@ public:
         double relative = 0;  ///< the largest difference, divided by the output's largest expected magnitude
         Slot slot = Slot::y;  ///< the output that has it
     };
-    /// Compares samples of all outputs. Expects sums that a convolution's plan also writes to be
+    /// Compares samples of all outputs. If a convolution's plan also writes sums, they must be the
     /// sums of the output that it wrote.
     Error error(const Output&) const;
 

@@ -62,8 +62,8 @@ public:
     /// Returns all plans chosen so far, timed or not.
     const TunedPlans& tuning() const { return chosen_; }
     /// Chooses the same plans as an earlier run or, if `binding`, another rank. If this device
-    /// cannot build one, find() throws Exit::usage if it is binding; else it is measured again and
-    /// counted in unmet().
+    /// cannot build a binding plan, find() throws Exit::usage. Another plan is then measured again
+    /// and counted in unmet().
     void take(const TunedPlans&, bool binding);
     int unmet() const { return unmet_; }
     /// Returns lines for people: each engine that is left out because it ended an earlier process,
@@ -90,7 +90,7 @@ private:
 
     /// A family of plans, as the builder's threads build them.
     struct Family {
-        bool runs = false;  ///< plans that threads have built run here
+        bool runs = false;  ///< a plan that a thread built has run on this device
         /// True once a plan that was built with the device's properties did not run, but ran when
         /// it was built with a handle. Threads then build with separate handles.
         std::atomic<bool> by_handle = false;

@@ -6,8 +6,8 @@
 // kernels; our kernels with sums that the convolution before it writes; or, in f16, inside the
 // convolution after it, which normalises its input while loading it. Its gradient runs by cuDNN's
 // plan, by our kernels, or by our kernels with sums from the data gradient of the convolution after
-// it. Our kernels can also compute a max-pool that precedes it. Work that could not be timed never
-// wins.
+// it. Where our kernels run without such sums, they can also compute a max-pool just before the
+// norm. Work that could not be timed never wins.
 //
 // Example: conv1, norm1 with ReLU, conv2, norm2 in f16, for 4 images of 8x8 with 64 channels. The
 // microseconds are made up. Both convolutions take 10 forward, or 12 with sums. Both norms take 6

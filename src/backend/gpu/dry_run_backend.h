@@ -1,7 +1,7 @@
 // A GPU that is absent or must not be used: it counts the memory of programs, and runs none.
 // Tensors have addresses without memory. Not counted: workspaces of cuDNN's plans, which only cuDNN
-// knows, and Muon's scratch. Batch norms have the named algorithm, as if cuDNN had every plan.
-// Where times would decide, they run by our kernels.
+// knows, and Muon's scratch. Batch norms run as --norm-by says, as if cuDNN had every plan. Where
+// times would decide, they run by our kernels.
 #pragma once
 #include <set>
 

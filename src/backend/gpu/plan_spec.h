@@ -56,7 +56,7 @@ struct PlanSpec {
     } kind = conv;
     Shape x{}, y{};  ///< stored shapes, padding included
     int kernel = 1, stride = 1, pad = 0;
-    DType type = DType::f32;  ///< type of everything but a batch norm's vectors; with `normalise` of these too
+    DType type = DType::f32;  ///< of operands; of a batch norm's vectors only with `normalise`
     bool exact = false;       ///< f32 GEMMs without tensor cores
     bool add = false, relu = false, statistics = false;
     /// conv with `statistics`, conv_weight_gradient: reads relu(scale * x + bias), per channel, in
@@ -74,10 +74,10 @@ struct PlanSpec {
     bool is_norm() const { return kind == norm || kind == norm_gradient; }
     /// Returns multiply-adds times two; 0 for batch norms.
     double flops() const;
-    /// Estimates the thread blocks that each occupy a multiprocessor for some microseconds. Outputs
-    /// are cut into tiles of 128 x 128, and sums into at most 512 multiplications per output. On an
-    /// H100's tensor cores a block takes at least 2 us, about as long as a launch. It is an
-    /// estimate, because cuDNN's engines have tiles of many sizes.
+    /// Estimates the thread blocks that each occupy a multiprocessor for some microseconds. A block
+    /// computes a tile of 128 x 128 outputs, and at most 512 products of each. On an H100's tensor
+    /// cores a block takes at least 2 us, about as long as a launch. It is an estimate, because
+    /// cuDNN's engines have tiles of many sizes.
     double blocks() const;
 };
 
@@ -91,8 +91,8 @@ constexpr int padded_channels(int n) {
     return (n + tensor_core_multiple - 1) / tensor_core_multiple * tensor_core_multiple;
 }
 
-/// The shape of a parameter's copy in the precision of the convolutions. It has `rows` rows of
-/// `channels` real numbers, each padded to `stored`, then zero rows up to `stored_rows`.
+/// The shape of a parameter's copy in the precision of the convolutions. Each of its `rows` has
+/// `channels` numbers and zeros up to `stored`. Rows of zeros follow, up to `stored_rows`.
 struct CopyShape {
     int64_t rows, stored_rows;
     int channels, stored;
@@ -116,13 +116,13 @@ bool sums_by_conv(const BatchNorm&, DType);
 /// the sums for the norm's gradient. The caller checks that it is the only reader.
 bool norm_in_conv(const BatchNorm&, DType);
 /// Returns true if cuDNN's fused batch norm is a candidate. In f32 and tf32 our exact kernels are
-/// used. A residual must have y's shape, stored and real, because cuDNN would fill a narrower one's
-/// padding.
+/// used. A residual must have as many real and stored channels as y. Otherwise cuDNN would write
+/// its gradient into the padding.
 bool norm_by_cudnn(const BatchNorm&, const Tensor& x, const Tensor* residual, Precision);
 
 CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType);
-/// Returns the copy's shape for a linear layer that reads x [n, h, w, c]. Its rows are the pixels
-/// of each output.
+/// Returns the copy's shape for a linear layer that reads x [n, h, w, c]. It has a row for each
+/// output and pixel of x.
 CopyShape linear_copy(int out, const Value& x, DType);
 
 }  // namespace convoy::cuda
