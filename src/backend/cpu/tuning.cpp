@@ -1,6 +1,7 @@
 // Selects how the ops of a program run. Ranks agree on measured times, and the user's tuning file
 // and checkpoints keep them.
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -63,11 +64,19 @@ void CpuBackend::tune(const ProgramShape& program) {
     const auto first = size_t(std::find(kinds.begin(), kinds.end(), facts_.kind) - kinds.begin());
     std::optional<TuningFile> file;
     if (first == size_t(comm_.rank())) file.emplace(facts_.kind);
-    const bool usable = file && file->usable();
-    bool locked = false;
+    bool usable = file && file->usable(), locked = false;
+    // Others measure for seconds. Who holds the lock for a minute may have been stopped.
+    constexpr int most_seconds = 60;
+    int seconds = 0;
     do {
         if (usable && !locked) locked = file->lock();
-    } while (comm_.max(usable && !locked ? 1 : 0) > 0);
+    } while (comm_.max(usable && !locked ? 1 : 0) > 0 && ++seconds < most_seconds);
+    if (usable && !locked) {
+        std::fprintf(stderr,
+                     "warning: another process holds the file of measured times in ~/.cache/convoy for a minute: "
+                     "convolutions are not measured; see who holds it with lslocks\n");
+        usable = false;
+    }
 
     const std::string none_kept = "none", text = comm_.gather_all(usable ? file->read() : none_kept)[first];
     const TunedConvs known = known_of(text, wanted, has_);
