@@ -77,6 +77,11 @@ void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& re
     TrainOptions& o = parsed.options;
     if (o.tuning.from.empty()) return;
     comm.together([&] {
+        // A path that a run recorded may lead to another file now, and the run be another user's.
+        const auto given = parsed.given.find("init-from");
+        if (recorded.empty() && given != parsed.given.end() && given->second.file.ends_with(".h5"))
+            fail(Exit::usage, given->second.file + ": recorded --init-from " + o.tuning.from +
+                                  ", which is not read without asking; give --init-from too");
         if (comm.root() && recorded.empty()) d.initial = read_initial_weights(o.tuning, d.model);
     });
     d.notes.weights = comm.broadcast(d.initial.summary);

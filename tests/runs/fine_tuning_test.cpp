@@ -138,6 +138,10 @@ TEST_F(FineTuning, ContinuesBitForBitWithoutTheFile) {
     EXPECT_NE(info.out.find("0.3"), std::string::npos) << info.out;
     EXPECT_EQ("", refusal(launch(1, train("parts", "--lr 0.05 --max-steps 8 --resume auto")), Exit::usage,
                           {"frozen parameters (--freeze)"}));
+    // Without a checkpoint the run would begin from the file that it recorded, which may be another.
+    for (const char* part : {"/checkpoints", "/model.h5", "/model-best.h5"}) fs::remove_all(dir_.path("parts") + part);
+    EXPECT_EQ("", refusal(launch(1, "train --resume auto --output " + dir_.path("parts")), Exit::usage,
+                          {"recorded --init-from", "give --init-from too"}));
 }
 
 TEST_F(FineTuning, FrozenBatchNormsKeepTheirStatistics) {
