@@ -10,7 +10,8 @@ fingerprints.o: src/accept/fingerprints.cpp src/accept/fingerprints.h \
  src/model/precision.h src/ops/conv_by.h src/comm/comm.h \
  src/comm/activity.h src/base/clock.h src/accept/verdict.h \
  src/base/held_place.h src/base/held_folder.h src/base/descriptor.h \
- src/base/file_error.h src/base/durable.h src/base/input_file.h
+ src/base/file_error.h src/base/durable.h src/base/input_file.h \
+ src/base/shorten.h
 src/accept/fingerprints.h:
 src/accept/bits.h:
 src/accept/devices.h:
@@ -49,3 +50,4 @@ src/base/descriptor.h:
 src/base/file_error.h:
 src/base/durable.h:
 src/base/input_file.h:
+src/base/shorten.h:

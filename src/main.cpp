@@ -98,7 +98,7 @@ std::string usage() {
     for (const Command& command : commands) text += formatted("  %-11s%s\n", command.name, command.does);
     return text +
            "\nexit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 comm.\n"
-           "  failed, 7 out of memory, 8 not accepted, 85 checkpointed on request, 130 interrupted\n\n"
+           "  failed, 7 out of memory, 8 not accepted, 85 checkpointed on request, 130 Ctrl-C\n\n"
            "one screen on a command: convoy COMMAND -h; all of its options: convoy COMMAND --help\n";
 }
 

@@ -139,18 +139,36 @@ std::vector<int> majority_of(const std::vector<RankBits>& ranks) {
     return majority;
 }
 
+/// Sets figure, expectation and outcome. `good` and `compared` count ranks, `kinds` their kinds.
+static void conclude(LevelResult& r, size_t ranks, size_t good, size_t compared, size_t kinds, bool together) {
+    r.figure = formatted("%zu of %zu devices have the bits of their kind", good, ranks);
+    if (kinds > 1) r.figure += formatted(", of %zu kinds", kinds);
+    if (compared < ranks) r.figure += formatted("; %zu were compared with nothing", ranks - compared);
+    if (together && r.blamed.empty() && kinds == 1) r.figure += ", and all together";
+    r.expected = "the same bits on devices of one kind";
+    r.outcome = !r.blamed.empty()  ? Outcome::fail
+                : compared == 0    ? Outcome::skip
+                : compared < ranks ? Outcome::warn
+                                   : Outcome::pass;
+    if (r.outcome == Outcome::skip) {
+        r.figure = formatted("%zu devices of %zu kinds, and no fingerprints of them are known", ranks, kinds);
+        r.expected = "--save-fingerprint keeps its bits";
+    }
+}
+
 LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, const std::vector<StepHashes>& together,
                          const Fingerprints& known) {
     LevelResult r{.level = "bits"};
     const std::vector<int> majority = majority_of(alone);
     std::set<std::string> kinds, undecided;
-    bool compared = alone.size() > 1;
-    size_t good = 0;
+    size_t good = 0, compared = 0;
     for (size_t i = 0; i < alone.size(); ++i) {
         const RankBits& rank = alone[i];
         kinds.insert(rank.kind);
         const auto fingerprint = known.find({rank.kind, c.name()});
-        compared = compared || fingerprint != known.end();
+        const auto of_kind = std::ranges::count(alone, rank.kind, &RankBits::kind);
+        if (fingerprint == known.end() && of_kind < 2) continue;  // nothing to compare with
+        ++compared;
         const StepHashes* expected = fingerprint != known.end() ? &fingerprint->second
                                      : majority[i] >= 0         ? &alone[majority[i]].steps
                                                                 : nullptr;
@@ -164,11 +182,13 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
             continue;
         }
         const bool repeats = rank.again.empty() || rank.again == rank.steps;
-        r.blamed.push_back({.host = rank.host,
-                            .device = rank.device,
-                            .reason = formatted("wrong bits from step %zu of %s%s", step, c.name().c_str(),
-                                                repeats ? "" : ", and others when it is repeated"),
-                            .drain = true});
+        r.blamed.push_back(
+            {.host = rank.host,
+             .device = rank.device,
+             .reason = formatted("%s from step %zu of %s%s",
+                                 fingerprint != known.end() ? "other bits than the fingerprint" : "wrong bits", step,
+                                 c.name().c_str(), repeats ? "" : ", and others when it is repeated"),
+             .drain = true});
     }
     for (const std::string& kind : undecided)
         for (const RankBits& rank : alone)
@@ -177,7 +197,7 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
                                     .device = rank.device,
                                     .reason = "devices of one kind have different bits, and no majority agrees"});
     for (size_t i = 0; i < together.size(); ++i) {
-        if (good < alone.size() || kinds.size() > 1) break;  // what they compute together must differ then
+        if (!r.blamed.empty() || kinds.size() > 1) break;  // what they compute together must differ then
         if (const size_t step = first_difference(together[i], alone[i].steps))
             r.blamed.push_back({.host = alone[i].host,
                                 .device = alone[i].device,
@@ -185,14 +205,7 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
                                                     "alone: network or reductions",
                                                     step, c.name().c_str())});
     }
-    r.figure = formatted("%zu of %zu devices have the bits of their kind", good, alone.size());
-    if (!together.empty() && r.blamed.empty() && kinds.size() == 1) r.figure += ", and all together";
-    r.expected = "the same bits on devices of one kind";
-    r.outcome = !r.blamed.empty() ? Outcome::fail : compared ? Outcome::pass : Outcome::skip;
-    if (r.outcome == Outcome::skip) {
-        r.figure = "one device, and no fingerprint of its kind is known";
-        r.expected = "--save-fingerprint keeps its bits";
-    }
+    conclude(r, alone.size(), good, compared, kinds.size(), !together.empty());
     return r;
 }
 
@@ -266,6 +279,7 @@ LevelResult bits_level(Comm& world, const DeviceChoice& choice, const std::vecto
     const Clock::time_point began = Clock::now();
     const std::unique_ptr<Comm> self = world.split(world.rank());
     LevelResult all{.level = "bits"};
+    std::vector<LevelResult> outcomes;
     for (const BitsCase& c : cases) {
         const StepHashes mine = train_bits(*self, choice, c);
         const std::unique_ptr<Backend> backend = backend_for(*self, choice, true, 1);
@@ -291,11 +305,15 @@ LevelResult bits_level(Comm& world, const DeviceChoice& choice, const std::vecto
         all.details.push_back(c.name() + ": " + r.figure);
         all.details.insert(all.details.end(), r.details.begin(), r.details.end());
         all.blamed.insert(all.blamed.end(), r.blamed.begin(), r.blamed.end());
+        outcomes.push_back(r);
         all.figure = r.figure;
         all.expected = r.expected;
-        all.outcome = r.outcome;
         if (r.outcome == Outcome::fail) break;  // what is wrong is known
     }
+    all.outcome = verdict_of(outcomes);
+    if (all.outcome != Outcome::fail && std::ranges::count(outcomes, Outcome::skip, &LevelResult::outcome) > 0 &&
+        all.outcome != Outcome::skip)
+        all.figure = "some trainings were compared, others have no fingerprint: see the details";
     all.seconds = seconds_since(began);
     return all;
 }

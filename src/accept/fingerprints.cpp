@@ -5,6 +5,7 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/shorten.h"
 
 namespace convoy {
 namespace {
@@ -56,7 +57,16 @@ Fingerprints read_fingerprints(const std::string& path) {
             fail(Exit::bad_input, path + ":" + std::to_string(number) +
                                       ": is not \"kind\",\"training\",\"hashes\"; give a file that "
                                       "--save-fingerprint wrote");
-        known[{cells[0], cells[1]}] = words_of(cells[2]);
+        const std::vector<std::string> hashes = words_of(cells[2]);
+        for (const std::string& hash : hashes)
+            if (hash.size() != 16 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)
+                fail(Exit::bad_input, path + ":" + std::to_string(number) + ": '" + shortened(hash, 40) +
+                                          "' is no hash of 16 hexadecimal digits; the file is damaged: save it again");
+        if (!cells[1].ends_with(" " + std::to_string(hashes.size()) + " steps"))
+            fail(Exit::bad_input, path + ":" + std::to_string(number) + ": has " + std::to_string(hashes.size()) +
+                                      " hashes of '" + shortened(cells[1], 60) +
+                                      "'; the file is damaged: save it again");
+        known[{cells[0], cells[1]}] = hashes;
     }
     return known;
 }

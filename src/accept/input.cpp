@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "base/clock.h"
@@ -12,9 +14,8 @@
 #include "base/quantile.h"
 
 namespace convoy {
-namespace {
 
-std::vector<std::string> files_in(const std::string& folder) {
+std::vector<std::string> files_to_read(const std::string& folder) {
     namespace fs = std::filesystem;
     std::error_code error;
     std::vector<std::string> files;
@@ -26,6 +27,8 @@ std::vector<std::string> files_in(const std::string& folder) {
     return files;
 }
 
+namespace {
+
 /// Reads files from the `first`-th on, in a circle, until `most` bytes are read or each file was
 /// read once.
 NodeReading read_files(const std::vector<std::string>& files, size_t first, int64_t most) {
@@ -33,15 +36,21 @@ NodeReading read_files(const std::vector<std::string>& files, size_t first, int6
     std::vector<char> buffer(size_t(4) << 20);
     const Clock::time_point began = Clock::now();
     for (size_t i = 0; i < files.size() && r.bytes < double(most); ++i) {
-        const int fd = ::open(files[(first + i) % files.size()].c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        const std::string& path = files[(first + i) % files.size()];
+        const auto note = [&](const std::string& why) {
+            if (r.trouble.empty()) r.trouble = path + ": " + why;
+        };
+        const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         struct stat file{};
         if (fd < 0 || ::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
+            note(fd < 0 ? std::strerror(errno) : "is no regular file");
             if (fd >= 0) ::close(fd);
             continue;
         }
         ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        for (ssize_t n = 0; r.bytes < double(most) && (n = ::read(fd, buffer.data(), buffer.size())) > 0;)
-            r.bytes += double(n);
+        ssize_t n = 0;
+        while (r.bytes < double(most) && (n = ::read(fd, buffer.data(), buffer.size())) > 0) r.bytes += double(n);
+        if (n < 0) note(std::strerror(errno));
         ::close(fd);
         ++r.files;
     }
@@ -73,6 +82,11 @@ LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeRea
                                 "reads slowly: " + rates(node) + formatted(", the others %.3g GB/s", median(all) / 1e9),
                                 false});
     r.outcome = r.blamed.empty() ? Outcome::pass : Outcome::warn;
+    for (const NodeReading& node : at_once) {
+        if (node.trouble.empty()) continue;
+        r.outcome = Outcome::fail;
+        r.blamed.push_back({node.host, "", "cannot read " + node.trouble, false});
+    }
     r.figure = formatted("%.3g GB/s by %zu nodes at once, %.3g GB/s by one alone", sum / 1e9, at_once.size(),
                          rate(alone) / 1e9);
     if (at_once.size() == 1) r.figure = rates(alone);
@@ -83,18 +97,20 @@ LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeRea
 LevelResult input_level(Comm& world, const std::string& folder, int64_t most) {
     const Clock::time_point began = Clock::now();
     std::vector<std::string> files;
-    world.together([&] { files = files_in(folder); });
+    world.together([&] { files = files_to_read(folder); });
     const bool leads = world.local_rank() == 0;
     // Nodes begin at different files, as the ranks of a training do.
     const size_t first = size_t(world.rank()) * files.size() / size_t(world.size());
     const auto gathered = [&](const NodeReading& mine) {
         std::vector<NodeReading> nodes;
-        const std::vector<std::string> hosts = world.gather_all(leads ? world.host() : "");
+        const std::vector<std::string> hosts = world.gather_all(leads ? world.host() : ""),
+                                       troubles = world.gather_all(mine.trouble);
         const std::vector<double> numbers =
             world.gather_all(std::vector<double>{mine.bytes, mine.seconds, double(mine.files)});
         for (size_t i = 0; i < hosts.size(); ++i)
             if (!hosts[i].empty())
-                nodes.push_back({hosts[i], numbers[3 * i], numbers[3 * i + 1], int64_t(numbers[3 * i + 2])});
+                nodes.push_back(
+                    {hosts[i], numbers[3 * i], numbers[3 * i + 1], int64_t(numbers[3 * i + 2]), troubles[i]});
         return nodes;
     };
     world.barrier();

@@ -75,8 +75,9 @@ std::string acceptance_json(const Acceptance& a) {
                                 {"began", a.began},
                                 {"nodes", a.nodes},
                                 {"ranks", a.ranks},
-                                {"verdict", name_of(verdict_of(a.levels))},
-                                {"drain", hosts_to_drain(a.levels)}};
+                                {"verdict", a.not_run.empty() ? name_of(verdict_of(a.levels)) : "UNFINISHED"},
+                                {"drain", hosts_to_drain(a.levels)},
+                                {"not_run", a.not_run}};
     j["levels"] = nlohmann::ordered_json::array();
     for (const LevelResult& r : a.levels) {
         nlohmann::ordered_json level = {{"level", r.level},     {"outcome", name_of(r.outcome)},
@@ -108,11 +109,14 @@ std::string acceptance_junit(const Acceptance& a) {
         if (r.outcome == Outcome::skip) cases += "      <skipped message=\"" + in_xml(r.figure) + "\"/>\n";
         cases += "      <system-out>" + in_xml(level_text(r)) + "</system-out>\n    </testcase>\n";
     }
-    const std::string counts = formatted("tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%zu\" time=\"%.3f\"",
-                                         a.levels.size(), failures, skipped, seconds);
+    for (const std::string& name : a.not_run)
+        cases += "    <testcase classname=\"convoy.accept\" name=\"" + in_xml(name) +
+                 "\">\n      <error message=\"not run\" type=\"UNFINISHED\"/>\n    </testcase>\n";
+    const std::string counts =
+        formatted("tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\"",
+                  a.levels.size() + a.not_run.size(), failures, a.not_run.size(), skipped, seconds);
     return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"convoy accept\" " + counts +
-           " timestamp=\"" + in_xml(a.began.substr(0, 19)) + "\" hostname=\"" +
-           in_xml(a.levels.empty() ? "" : formatted("%d nodes", a.nodes)) + "\">\n" + cases +
+           " timestamp=\"" + in_xml(a.began.substr(0, 19)) + "\" hostname=\"" + in_xml(a.host) + "\">\n" + cases +
            "  </testsuite>\n</testsuites>\n";
 }
 
@@ -130,6 +134,11 @@ std::string acceptance_prometheus(const Acceptance& a) {
     for (const LevelResult& r : a.levels)
         text +=
             "convoy_accept_level_seconds{level=\"" + in_label(r.level) + "\"} " + formatted("%.3f", r.seconds) + "\n";
+    text +=
+        "# HELP convoy_accept_finished 1 if convoy accept ran to its end.\n"
+        "# TYPE convoy_accept_finished gauge\n"
+        "convoy_accept_finished " +
+        std::string(a.not_run.empty() ? "1" : "0") + "\n";
     text +=
         "# HELP convoy_accept_drain Hosts that convoy accept advises to drain.\n"
         "# TYPE convoy_accept_drain gauge\n";

@@ -6,8 +6,10 @@ namespace convoy {
 
 struct Acceptance {
     std::string version, commit, began;  ///< `began`: "2026-11-27T05:00:00Z"
+    std::string host{};                  ///< of rank 0
     int nodes = 1, ranks = 1;
     std::vector<LevelResult> levels;
+    std::vector<std::string> not_run{};  ///< levels that did not end yet
 };
 
 /// Returns a level's line: "PASS  bits       4 of 4 devices have the bits of their kind". Lines

@@ -79,10 +79,12 @@ AcceptOptions parse_accept(const std::vector<std::string>& args) {
         if (std::ranges::count(all_levels(), name) == 0)
             fail(Exit::usage,
                  "--only " + o.only + ": there is no level '" + name + "'; choose of " + joined(all_levels(), ", "));
-        o.levels.push_back(name);
+        if (std::ranges::count(o.levels, name) == 0) o.levels.push_back(name);
     }
     const auto asked = [&](const char* name) { return std::ranges::count(o.levels, name) > 0; };
     if (asked("input") && o.data.empty()) fail(Exit::usage, "--only input needs --data: the folder to read");
+    if (!o.save_fingerprint.empty() && !o.levels.empty() && !asked("bits"))
+        fail(Exit::usage, "--save-fingerprint needs the level bits; add it to --only");
     if (asked("endurance") && o.minutes == 0) fail(Exit::usage, "--only endurance needs --minutes");
     if (o.levels.empty())
         for (const std::string& name : all_levels())
@@ -163,6 +165,7 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         o = parse_accept(args);
         check_world(comm);
+        if (!o.data.empty()) files_to_read(o.data);  // before minutes are spent on other levels
         if (!o.fingerprints.empty()) known = read_fingerprints(o.fingerprints);
         if (comm.root() && !o.save_fingerprint.empty()) check_place(saved.emplace(o.save_fingerprint));
     });
@@ -182,14 +185,17 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
     Acceptance results{.version = version,
                        .commit = commit(),
                        .began = utc_now(),
+                       .host = comm.host(),
                        .nodes = int(comm.sum(int64_t(comm.local_rank() == 0))),
                        .ranks = comm.size(),
-                       .levels = {}};
+                       .levels = {},
+                       .not_run = o.levels};
     terminal.line(formatted("convoy %s (%s): %d rank%s on %d node%s, %s", version, commit(), comm.size(),
                             comm.size() == 1 ? "" : "s", results.nodes, results.nodes == 1 ? "" : "s",
                             backend->facts().device.c_str()));
     for (const std::string& name : o.levels) {
         results.levels.push_back(run_level(name, comm, o, device, *backend, known, seen));
+        results.not_run.erase(results.not_run.begin());
         print_lines(terminal, level_text(results.levels.back()));
         comm.together([&] {
             if (folder) write_reports(*folder, results);

@@ -124,10 +124,10 @@ void Console::print_setup(const ConfigPairs& config, const std::string& data_dir
     if (!notes.trained.empty()) note("trained", notes.trained);
     size_t bytes = 0;
     for (size_t count : programs.state().counts()) bytes += count * sizeof(float);
-    note(
-        "memory",
-        formatted("%.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations per rank",
-                  mib(bytes), mib(bytes) * s.optimizer.state_per_element(), mib(programs.arena_bytes())));
+    note("memory",
+         formatted("%.1f MiB parameters, %.1f MiB gradients, %.1f MiB optimizer state, %.1f MiB activations per rank",
+                   mib(programs.state().weights().bytes()), mib(bytes), mib(bytes) * s.optimizer.state_per_element(),
+                   mib(programs.arena_bytes())));
     note("buckets", buckets_text(programs.buckets()));
     note("batch", batch_text(s, programs, ranks));
     const int64_t steps = programs.total_steps();

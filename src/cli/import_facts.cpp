@@ -54,8 +54,8 @@ public:
         if (given.empty()) return {};
         const auto parsed = nlohmann::json::parse(
             given,
-            [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-                if (depth > 1) refuse(key);
+            [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json&) {
+                if (depth > 1 || event == nlohmann::json::parse_event_t::object_start) refuse(key);
                 return true;
             },
             false);

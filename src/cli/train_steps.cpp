@@ -82,6 +82,9 @@ void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& re
         if (recorded.empty() && given != parsed.given.end() && given->second.file.ends_with(".h5"))
             fail(Exit::usage, given->second.file + ": recorded --init-from " + o.tuning.from +
                                   ", which is not read without asking; give --init-from too");
+        if (o.overwrite && is_within(o.tuning.from, o.output))
+            fail(Exit::usage,
+                 "--overwrite would delete the weights of --init-from " + o.tuning.from + "; choose another --output");
         if (comm.root() && recorded.empty()) d.initial = read_initial_weights(o.tuning, d.model);
     });
     d.notes.weights = comm.broadcast(d.initial.summary);

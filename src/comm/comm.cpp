@@ -1,7 +1,9 @@
 // An MPI error ends the job with one line and exit code 6. Errors of one rank are passed to all.
 #include "comm/comm.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +17,7 @@
 #include <thread>
 
 #include "base/cpu_quota.h"
+#include "base/descriptor.h"
 #include "base/folder.h"
 #include "base/memory_limits.h"
 #include "comm/launcher.h"
@@ -73,7 +76,11 @@ Comm::Comm(int* argc, char*** argv) : Comm() {
     int provided = 0;
     {
         const SingleProcess single;
+        // UCX reads ./ucx.conf when it is loaded, and another user may have put one there.
+        const Descriptor here(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+        const bool away = here.valid() && ::chdir("/") == 0;
         MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+        if (away && ::fchdir(here.fd()) != 0) std::perror("convoy: cannot return to the current folder");
     }
     MPI_Errhandler handler;
     MPI_Comm_create_errhandler(on_mpi_error, &handler);

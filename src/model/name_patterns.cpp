@@ -53,14 +53,23 @@ std::map<std::string, double> factors_by_name(const std::vector<RateFactor>& fac
 Graph with_frozen(Graph graph, const NamePatterns& patterns, bool norms) {
     if (patterns.empty()) return graph;
     check_patterns(patterns, graph, "--freeze");
+    const size_t before = graph.gradient_count();
     for (Param& p : graph.params) p.frozen = p.frozen || (p.trained && matches_any(patterns, graph, p));
+    if (graph.gradient_count() == before)
+        fail(Exit::usage, "--freeze " + joined(patterns, ",") +
+                              ": matches no parameter that is trained; name weights, as in 'stage1.*'");
     if (graph.gradient_count() == 0)
         fail(Exit::usage,
              "--freeze " + joined(patterns, ",") + ": leaves no parameter of " + graph.model + " to train; name fewer");
+    bool fixed = false;
     for (Op& op : graph.ops) {
         auto* const norm = std::get_if<BatchNorm>(&op);
-        if (norm && norms) norm->fixed = graph.params[norm->scale].frozen && graph.params[norm->bias].frozen;
+        if (!norm || !norms) continue;
+        norm->fixed = graph.params[norm->scale].frozen && graph.params[norm->bias].frozen;
+        fixed = fixed || norm->fixed;
     }
+    if (norms && !fixed)
+        fail(Exit::usage, "--freeze-batchnorm: --freeze names no whole batch norm; name its scale and bias there");
     return graph;
 }
 

@@ -75,7 +75,7 @@ TEST_F(FineTuning, FrozenParametersHaveNoGradientInTheBucketsAndNoOptimizerState
     const double mib = (16 + 512 + 16) * 4 / 1048576.0;
     EXPECT_NE(f.out.find("1 of gradients, in backward order: " + formatted("%.1f MiB", mib)), std::string::npos)
         << f.out;
-    EXPECT_NE(f.out.find(formatted("%.1f MiB each for parameters and gradients", mib)), std::string::npos) << f.out;
+    EXPECT_NE(f.out.find(formatted("0.1 MiB parameters, %.1f MiB gradients", mib)), std::string::npos) << f.out;
     const Finished whole = convoy_alone(train("dry", "--dry-run"));
     EXPECT_NE(whole.out.find("in backward order: 0.1 MiB"), std::string::npos) << whole.out;
 }
@@ -138,7 +138,7 @@ TEST_F(FineTuning, ContinuesBitForBitWithoutTheFile) {
     EXPECT_NE(info.out.find("0.3"), std::string::npos) << info.out;
     EXPECT_EQ("", refusal(launch(1, train("parts", "--lr 0.05 --max-steps 8 --resume auto")), Exit::usage,
                           {"frozen parameters (--freeze)"}));
-    // Without a checkpoint the run would begin from the file that it recorded, which may be another.
+    // Without a checkpoint the run would begin from the file it recorded, which may be another.
     for (const char* part : {"/checkpoints", "/model.h5", "/model-best.h5"}) fs::remove_all(dir_.path("parts") + part);
     EXPECT_EQ("", refusal(launch(1, "train --resume auto --output " + dir_.path("parts")), Exit::usage,
                           {"recorded --init-from", "give --init-from too"}));
@@ -181,6 +181,9 @@ TEST_F(FineTuning, RefusesWhatDoesNotFit) {
         EXPECT_FALSE(fs::exists(dir_.path("refused"))) << options;
     };
     const std::string first = from("first");
+    EXPECT_EQ("", refusal(launch(2, train("first", first + "--overwrite")), Exit::usage,
+                          {"--overwrite would delete the weights of --init-from"}));
+    EXPECT_TRUE(fs::exists(dir_.path("first") + "/model.h5"));
     refused(first, Exit::bad_input, {"holds mnist-conv", "give --model mnist-conv"}, true);
     refused("--init-from " + dir_.path("none.h5"), Exit::bad_input, {"none.h5"});
     refused("--init-from README.md", Exit::bad_input, {"README.md"});
@@ -189,6 +192,7 @@ TEST_F(FineTuning, RefusesWhatDoesNotFit) {
     refused("--freeze-batchnorm", Exit::usage, {"--freeze-batchnorm: has no effect without --freeze"});
     refused("--freeze 'layer1.*'", Exit::usage, {"matches no parameter of mnist-conv", "conv1, conv2, fc1, fc2"});
     refused("--freeze '*'", Exit::usage, {"leaves no parameter of mnist-conv to train"});
+    refused("--freeze 'conv1.*' --freeze-batchnorm", Exit::usage, {"names no whole batch norm"});
     refused("--freeze 'fc1.*,,fc2.*'", Exit::usage, {"names separated by commas"});
     refused("--lr-factor 'fc1.*'", Exit::usage, {"write NAME=FACTOR"});
     refused("--lr-factor 'fc1.*=-1'", Exit::usage, {"write NAME=FACTOR"});

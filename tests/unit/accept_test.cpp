@@ -82,15 +82,23 @@ TEST(Accept, OtherBitsTogetherThanAloneAreAFailure) {
 
 TEST(Accept, FingerprintsComeBackAsTheyWere) {
     const TempDir dir;
-    const Fingerprints some = {{{"EPYC, \"Zen\" 5; oneDNN 3.2", "a, 1 step"}, {"01", "02"}}, {{"b", "c"}, {"3"}}};
+    const Fingerprints some = {
+        {{"EPYC, \"Zen\" 5; oneDNN 3.2", "a, 2 steps"}, {"0000000000000001", "0123456789abcdef"}},
+        {{"b", "c, 1 steps"}, {"0000000000000003"}}};
     save_fingerprints(dir.path("f.csv"), some);
     EXPECT_EQ(read_fingerprints(dir.path("f.csv")), some);
-    save_fingerprints(dir.path("f.csv"), {{{"d", "e"}, {"4"}}});
+    save_fingerprints(dir.path("f.csv"), {{{"d", "e, 1 steps"}, {"0000000000000004"}}});
     EXPECT_EQ(read_fingerprints(dir.path("f.csv")).size(), 3u);
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"f.csv", "has other bits of c for b"},
-                                   [&] { save_fingerprints(dir.path("f.csv"), {{{"b", "c"}, {"5"}}}); }));
-    write_file(dir.path("bad.csv"), "\"a\",\"b\",\"c\"\nkind,case\n");
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"bad.csv:2: "}, [&] { read_fingerprints(dir.path("bad.csv")); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"f.csv", "has other bits of c, 1 steps for b"}, [&] {
+                  save_fingerprints(dir.path("f.csv"), {{{"b", "c, 1 steps"}, {"0000000000000005"}}});
+              }));
+    const std::string good = "\"a\",\"b, 1 steps\",\"0123456789abcdef\"\n";
+    for (const char* bad : {"kind,case\n", "\"a\",\"b, 2 steps\",\"0123456789abcdef\"\n",
+                            "\"a\",\"b, 1 steps\",\"0123456789abcde\"\n", "\"a\",\"b, 1 steps\",\"\"\n"}) {
+        write_file(dir.path("bad.csv"), good + bad);
+        EXPECT_EQ("",
+                  problem_of_error(Exit::bad_input, {"bad.csv:2: "}, [&] { read_fingerprints(dir.path("bad.csv")); }));
+    }
 }
 
 TEST(Accept, ATournamentLetsEachPairMeetOnceAndNobodyTwiceInARound) {
@@ -168,7 +176,21 @@ TEST(Accept, ARankThatIsAlwaysSlowIsToldFromOneThatNeighboursSlow) {
     EXPECT_EQ(crowded.outcome, Outcome::warn);
     ASSERT_EQ(crowded.blamed.size(), 1u);
     EXPECT_NE(crowded.blamed[0].reason.find("only while its neighbours work"), std::string::npos);
-    EXPECT_EQ(compare_speeds(speeds({{5, 5}}), 0).outcome, Outcome::pass);
+    EXPECT_EQ(compare_speeds(speeds({{5, 5}}), 0).outcome, Outcome::skip);
+    const LevelResult two = compare_speeds(speeds({{100, 99}, {60, 59}}), 150);
+    EXPECT_EQ(two.outcome, Outcome::warn);
+    EXPECT_EQ(hosts_to_drain({two}), std::vector<std::string>());
+}
+
+TEST(Accept, ADeviceThatIsAloneInItsKindIsNotSaidToBeRight) {
+    std::vector<RankBits> ranks = ranks_with({"abc", "abc"});
+    ranks[1].kind = "other cpu";
+    const LevelResult apart = compare_bits(small, ranks, {});
+    EXPECT_EQ(apart.outcome, Outcome::skip);
+    ranks.push_back(ranks[0]);
+    const LevelResult some = compare_bits(small, ranks, {});
+    EXPECT_EQ(some.outcome, Outcome::warn);
+    EXPECT_NE(some.figure.find("of 2 kinds; 1 were compared with nothing"), std::string::npos) << some.figure;
 }
 
 TEST(Accept, DevicesOfAnotherKindAreNoMeasure) {
@@ -179,6 +201,9 @@ TEST(Accept, DevicesOfAnotherKindAreNoMeasure) {
 
 TEST(Accept, ANodeThatReadsSlowlyIsNamed) {
     const std::vector<NodeReading> nodes = {{"a", 4e9, 1, 8}, {"b", 4e9, 4, 8}, {"c", 4e9, 1.1, 8}};
+    const LevelResult unread = judge_reading({{"a", 0, 1, 0, "x.h5: Permission denied"}}, {"a", 0, 1, 0});
+    EXPECT_EQ(unread.outcome, Outcome::fail);
+    EXPECT_EQ(blamed(unread), std::vector<std::string>({"a: cannot read x.h5: Permission denied"}));
     const LevelResult r = judge_reading(nodes, {"a", 4e9, 0.5, 8});
     EXPECT_EQ(r.outcome, Outcome::warn);
     ASSERT_EQ(r.blamed.size(), 1u);
@@ -231,6 +256,15 @@ for case in suite:
     EXPECT_EQ(run("/usr/bin/python3 " + dir.path("read.py") + " " + dir.path("junit.xml")).out,
               "3 1 1\nsums ['system-out'] \nbits ['failure', 'system-out'] node07, GPU 3: wrong <bits> & \"more\"\n"
               "input ['skipped', 'system-out'] \n");
+}
+
+TEST(Accept, WhatHasNotRunYetIsNoPass) {
+    Acceptance a = some_results();
+    a.levels.resize(1);
+    a.not_run = {"bits"};
+    EXPECT_EQ(nlohmann::json::parse(acceptance_json(a))["verdict"], "UNFINISHED");
+    EXPECT_NE(acceptance_junit(a).find("tests=\"2\" failures=\"0\" errors=\"1\""), std::string::npos);
+    EXPECT_NE(acceptance_prometheus(a).find("convoy_accept_finished 0\n"), std::string::npos);
 }
 
 TEST(Accept, PrometheusHasALineForEachLevelThatRan) {
