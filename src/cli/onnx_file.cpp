@@ -116,7 +116,7 @@ private:
     void constant(const std::string& name, const std::vector<float>& values, const std::vector<int64_t>& dims) {
         constant(name, values, dims, in_f16() ? DType::f16 : DType::f32);
     }
-    const std::string& cast(const std::string& from, const std::string& to, Type type) {
+    std::string cast(const std::string& from, const std::string& to, Type type) {
         node("Cast", {from}, to, {attribute("to", int64_t(type))});
         return to;
     }
