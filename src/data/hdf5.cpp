@@ -21,11 +21,13 @@
 namespace convoy::h5 {
 namespace {
 
-/// Turns off HDF5's clean-up at exit, which crashes after a failed write (disk full); h5::close()
-/// completes a file. Also keeps files from making HDF5 load filter libraries. Call before the
-/// first HDF5 call of the process.
+// HDF5's clean-up at exit crashes after a failed write (disk full); h5::close() completes a file. A
+// type such as H5T_IEEE_F32LE is a call of HDF5 already, and this must come before it.
+[[maybe_unused]] const herr_t no_cleanup_at_exit = H5dont_atexit();
+
+/// Keeps files from making HDF5 load filter libraries. Call before a file is opened.
 void silence() {
-    [[maybe_unused]] static const herr_t once = H5dont_atexit(), no_plugins = H5PLset_loading_state(0);
+    [[maybe_unused]] static const herr_t no_plugins = H5PLset_loading_state(0);
 #if !CONVOY_HDF5_LOCKS_BY_FILE
     [[maybe_unused]] static const int no_locks = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*overwrite=*/0);
 #endif
