@@ -78,7 +78,7 @@ class Text(unittest.TestCase):
             self.assertTrue(directive_errors(good[:at] + [line] + good[at:], "#PBS"), line)
 
     def test_a_script_is_directives_common_and_one_launch_line(self):
-        launch = r'(eval ")?(elastic_nodes=4 )?((train|sweep|bench|evaluate)_on (cuda|cpu)|convert_on) ("\$@"|\$\{CONVOY_ARGS:-\}")'
+        launch = r'(eval ")?(elastic_nodes=4 )?((train|sweep|bench|evaluate|accept)_on (cuda|cpu)|convert_on) ("\$@"|\$\{CONVOY_ARGS:-\}")'
         for path in BATCH["slurm"] + BATCH["pbs"]:
             with self.subTest(path):
                 commands = [line for line in lines_of(path) if line and not line.startswith("#")]
