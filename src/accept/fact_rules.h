@@ -8,7 +8,7 @@
 
 namespace convoy {
 
-/// Which of two different values is the wrong one. `unknown`: that of the minority.
+/// The value that is wrong if two nodes differ. `unknown`: the value of the minority.
 enum class Worse { unknown, off, down, less };
 
 /// How a fact is compared between nodes, or between GPUs.

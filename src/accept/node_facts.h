@@ -15,7 +15,7 @@ struct FileSystemSpace {
 /// Returns the space of the file system at a path; nullopt if it cannot be had.
 std::optional<FileSystemSpace> space_at(const std::string& path);
 
-/// Where node_facts() reads. Tests have a folder with files of their choice.
+/// The place that node_facts() reads. Tests give a folder with files they made.
 struct NodeSource {
     std::string root{};  ///< put before /proc, /sys, /etc and /dev
     std::function<std::optional<FileSystemSpace>(const std::string&)> space = space_at;

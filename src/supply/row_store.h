@@ -1,6 +1,5 @@
-// Where the rows of a split lie while a training needs them. Each row lies in the memory of one
-// group of ranks (those of a node). The order of rows follows from the split, the seed and the
-// epoch.
+// Stores the rows of a split during a training. Each row lies in the memory of one group of ranks
+// (those of a node). The order of rows follows from the split, the seed and the epoch.
 #pragma once
 #include <algorithm>
 #include <cstdint>

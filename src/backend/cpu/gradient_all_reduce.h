@@ -17,7 +17,7 @@ public:
         : comm_(comm.native().gradients), world_(comm.native().world), size_(comm.size()) {}
     /// Starts values[i] = sum over ranks of values[i]. Do not touch `values` until wait() returns.
     void start(float* values, size_t count);
-    /// Starts to[i] = sum over ranks of from[i]. Do not touch either until wait() returns.
+    /// Starts an all-reduce (sum) of `from` into `to`. Leave both alone until wait() returns.
     void start_into(const float* from, float* to, size_t count);
     void progress();
     void wait();

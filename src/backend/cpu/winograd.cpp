@@ -35,7 +35,7 @@ template <int M> bool by_panels(int64_t tiles, int threads, int c, int d) {
 }
 
 /// Returns the number of tiles of a slab: at most 16 MiB of them, but at least 32 and at most 96.
-/// With fewer, transforming weights would not pay.
+/// Fewer tiles would not pay for the transformation of the weights.
 template <int M> int64_t slab_of(int64_t tiles, int threads, int c, int d) {
     if (shares_columns(tiles, threads)) return tiles;
     constexpr int64_t most = 96, least = 32, bytes = 16 << 20;
