@@ -30,9 +30,9 @@ protected:
     std::string train(const std::string& data, const std::string& model, const std::string& more) const {
         return "train --data " + data + " --model " + model + " --output " + dir_.path("run") + " " + more;
     }
-    /// Training loss of each epoch; test loss and accuracy of the last. In the first epochs of a deep
-    /// network the running statistics lag behind the weights, and the test loss may be large: with
-    /// weights of resnet50 after one epoch, both Convoy and PyTorch computed 15.5.
+    /// Checks the training loss of each epoch, and the test loss and accuracy of the last. In the
+    /// first epochs of a deep network the running statistics lag behind the weights, and the test
+    /// loss may be large: with weights of resnet50 after one epoch, Convoy and PyTorch gave 15.5.
     void expect_learning(double classes, double accuracy) const {
         for (const double loss : column(dir_.path("run"), "epochs/loss")) EXPECT_LT(loss, 2 * std::log(classes));
         EXPECT_LT(column(dir_.path("run"), "eval/loss").back(), 2 * std::log(classes));
