@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include "model/graph.h"
+#include "ops/checksum.h"
 #include "ops/exact_sums.h"
 #include "ops/jitter.h"
 #include "ops/records.h"
@@ -277,6 +278,10 @@ void accumulate_exact(const ExactSums&, const float* gradients, const ExactPiece
 /// Implements Backend::finalize_exact after the all-reduces, for all pieces of the arena. Two
 /// kernels.
 void finalize_exact(const ExactSums&, const ExactPiece* pieces, int count, float* gradients, cudaStream_t);
+
+// ---- checksum.cu --------------------------------------------------------------------------------
+/// Implements Backend::checksum. One kernel.
+void checksum(const Checksum&, cudaStream_t);
 
 // ---- record.cu ----------------------------------------------------------------------------------
 /// Times of the running step, in nanoseconds of the device's clock.

@@ -8,6 +8,7 @@
 
 #include "model/graph.h"
 #include "ops/algorithms.h"
+#include "ops/checksum.h"
 #include "ops/exact_sums.h"
 #include "ops/records.h"
 #include "ops/tape.h"
@@ -107,6 +108,8 @@ public:
     /// Averages the weights with the slow weights; called after update().
     virtual void look_ahead(const LookAhead&, Tape&) = 0;
     virtual void record(const Record&, Tape&) = 0;
+    /// Adds the bits of values to a checksum, in steps that are audited.
+    virtual void checksum(const Checksum&, Tape&) = 0;
     /// Ends an evaluation step: adds this rank's sums to the totals and advances the offset.
     virtual void accumulate(const BatchStats*, EvalTotals*, int64_t images, Counters*, int64_t global_batch, Tape&) = 0;
 

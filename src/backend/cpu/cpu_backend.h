@@ -74,6 +74,7 @@ public:
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;
     void record(const Record&, Tape&) override;
+    void checksum(const Checksum&, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
     std::vector<double> time_launches(const Tape&) override;

@@ -1,8 +1,10 @@
-// The optimizer in one pass over the arenas, and the records that end a training step.
+// The optimizer in one pass over the arenas, checksums, and the records that end a training step.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gradient_all_reduce.h"
 #include "backend/cpu/muon.h"
+#include "backend/cpu/rows.h"
 
+#include <atomic>
 #include <cstring>
 
 namespace convoy::cpu {
@@ -108,6 +110,23 @@ void CpuBackend::record(const Record& record, Tape& tape) {
                         r.data_seconds = clock_->gathered - clock_->started;
                         r.comm_exposed_seconds = all_reduce_->take_waited();
                         counters->offset += all;
+                    }});
+}
+
+// Lanes may add to the same sum at the same time.
+void CpuBackend::checksum(const Checksum& c, Tape& tape) {
+    tape.push_back({named_launch(LaunchPhase::other, "checksum"), Resource::compute,
+                    [c, values = c.values.as<float>(), threads = threads_] {
+                        if (!is_audited(c.counters->step, c.every)) return;
+                        over_rows(threads, int64_t(c.values.count()), [&](int, int64_t begin, int64_t end) {
+                            uint64_t own = 0;
+                            for (int64_t i = begin; i < end; ++i) {
+                                uint32_t bits;
+                                std::memcpy(&bits, values + i, sizeof bits);
+                                own += checksum_term(c.index + i, bits);
+                            }
+                            std::atomic_ref(*c.sum).fetch_add(own, std::memory_order_relaxed);
+                        });
                     }});
 }
 

@@ -1,5 +1,5 @@
 // The optimizer, which updates the arenas and the weight copies in one launch; the host's requests;
-// and the records that end a step.
+// checksums; and the records that end a step.
 #include <algorithm>
 #include <utility>
 
@@ -115,6 +115,10 @@ void CudaBackend::record(const Record& record, Tape& tape) {
     const auto* times = static_cast<const kernels::StepTimes*>(times_.get());
     append(tape, named_launch(LaunchPhase::record, "record"),
            [=](cudaStream_t s) { kernels::record(record, times, s); });
+}
+
+void CudaBackend::checksum(const Checksum& c, Tape& tape) {
+    append(tape, named_launch(LaunchPhase::other, "checksum"), [c](cudaStream_t s) { kernels::checksum(c, s); });
 }
 
 void CudaBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,
