@@ -41,8 +41,11 @@ Supply::~Supply() {
 }
 
 void Supply::build() {
-    const int64_t most = batches_.epoch.full_steps > 0 ? batches_.global_batch : batches_.epoch.tail,
-                  rows = batches_.batch_split(comm_.size()).samples_of(most, comm_.rank()).count + batches_.mixes;
+    const int64_t most = batches_.epoch.full_steps > 0 ? batches_.global_batch : batches_.epoch.tail;
+    const int ranks = comm_.size();
+    int64_t rows = 0;
+    for (int distance = 0; distance <= batches_.audited_ranks(ranks); ++distance)
+        rows += batches_.rows_of(most, (comm_.rank() - distance + ranks) % ranks, ranks).count;
     feed_ = backend_.feed(int(rows), size_t(rows) * shapes_.mean_bytes(), ahead);
 }
 
@@ -74,22 +77,27 @@ void Supply::post(int64_t step) {
         exchange_->progress();
         std::this_thread::yield();
     }
-    const std::vector<Exchange::Message> receive = fill(items_of(epoch, rows, comm_.rank()));
-    exchange_->start(receive, pack(step, epoch, rows));
+    const std::vector<Exchange::Message> receive = fill(items_of(step, rows, comm_.rank()));
+    exchange_->start(receive, pack(step, rows));
     posted_ = step + 1;
 }
 
-/// Returns the items of a rank's share of a batch.
-std::vector<Supply::Item> Supply::items_of(int64_t epoch, const std::vector<StoredRow>& rows, int rank) const {
-    const Share share = batches_.batch_split(comm_.size()).samples_of(int64_t(rows.size()), rank);
+/// Returns the items of a rank's share of a batch. At an audited step, those of the shares of ranks
+/// before it follow.
+std::vector<Supply::Item> Supply::items_of(int64_t step, const std::vector<StoredRow>& rows, int rank) const {
+    const int64_t epoch = step / batches_.epoch.steps();
+    const int ranks = comm_.size(),
+              audited = is_audited(step, batches_.audit_every) ? batches_.audited_ranks(ranks) : 0;
     std::vector<Item> items;
-    const int64_t count = share.count > 0 && batches_.mixes ? share.count + 1 : share.count;
-    for (int64_t i = share.first; i < share.first + count; ++i) {
-        const StoredRow& row = rows[size_t(i) % rows.size()];
-        const ImagePlace place = shapes_[row.sample];
-        const Lines lines = shown_(epoch, row.sample, place.height, place.width);
-        const size_t line = shapes_.line_bytes(row.sample);
-        items.push_back({row, place, size_t(lines.first) * line, size_t(lines.count) * line});
+    for (int distance = 0; distance <= audited; ++distance) {
+        const Share share = batches_.rows_of(int64_t(rows.size()), (rank - distance + ranks) % ranks, ranks);
+        for (int64_t i = share.first; i < share.first + share.count; ++i) {
+            const StoredRow& row = rows[size_t(i) % rows.size()];
+            const ImagePlace place = shapes_[row.sample];
+            const Lines lines = shown_(epoch, row.sample, place.height, place.width);
+            const size_t line = shapes_.line_bytes(row.sample);
+            items.push_back({row, place, size_t(lines.first) * line, size_t(lines.count) * line});
+        }
     }
     return items;
 }
@@ -123,7 +131,7 @@ std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
 
 /// Returns the messages that this rank sends to ranks of other nodes. Each member of a group serves
 /// a fixed subset of every other group's ranks.
-std::vector<Exchange::Message> Supply::pack(int64_t step, int64_t epoch, const std::vector<StoredRow>& rows) {
+std::vector<Exchange::Message> Supply::pack(int64_t step, const std::vector<StoredRow>& rows) {
     const Groups& groups = store_->groups();
     const size_t members = groups.members[groups.own()].size();
     std::vector<std::vector<uint8_t>>& packed = (*packed_)[step % (ahead + 1)];
@@ -132,7 +140,7 @@ std::vector<Exchange::Message> Supply::pack(int64_t step, int64_t epoch, const s
     for (int rank = 0; rank < comm_.size(); ++rank) {
         if (groups.of[rank] == groups.own()) continue;
         if (size_t(groups.place_of(rank)) % members != size_t(groups.place_of(comm_.rank()))) continue;
-        std::vector<Item> items = items_of(epoch, rows, rank);
+        std::vector<Item> items = items_of(step, rows, rank);
         std::erase_if(items, [&](const Item& item) { return item.row.group != groups.own(); });
         std::vector<uint8_t>& message = packed[rank];
         message.resize(Item::sum(items));

@@ -2,6 +2,7 @@
 // earlier steps run. Each other node sends its images of the share in one message. There are no
 // requests, because both sides know the order of samples.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "backend/feed.h"
 #include "comm/exchange.h"
 #include "ops/augment.h"
+#include "ops/checksum.h"
 #include "supply/row_store.h"
 
 namespace convoy {
@@ -22,8 +24,18 @@ struct BatchOrder {
     SampleOrder order;
     bool mixes = false;   ///< a rank's share ends with the partner of its last sample
     int64_t logical = 0;  ///< number of logical ranks that share a batch; 0: the number of ranks
+    /// steps between two audits, at which a rank also gets the shares of ranks before it; 0: none
+    int64_t audit_every = 0;
 
     BatchSplit batch_split(int ranks) const { return {logical > 0 ? logical : ranks, ranks}; }
+    /// Returns the rows of a rank's share of a batch of n samples, with the partner of its last
+    /// sample.
+    Share rows_of(int64_t n, int rank, int ranks) const {
+        const Share share = batch_split(ranks).samples_of(n, rank);
+        return {share.first, share.count + (mixes && share.count > 0 ? 1 : 0)};
+    }
+    /// Returns the number of ranks whose shares a rank also gets at an audited step.
+    int audited_ranks(int ranks) const { return audit_every > 0 ? std::min(ranks - 1, 2) : 0; }
 };
 
 class Supply {
@@ -53,9 +65,9 @@ private:
 
     struct Item;
     void post(int64_t step);
-    std::vector<Item> items_of(int64_t epoch, const std::vector<StoredRow>& rows, int rank) const;
+    std::vector<Item> items_of(int64_t step, const std::vector<StoredRow>& rows, int rank) const;
     std::vector<Exchange::Message> fill(const std::vector<Item>&);
-    std::vector<Exchange::Message> pack(int64_t step, int64_t epoch, const std::vector<StoredRow>& rows);
+    std::vector<Exchange::Message> pack(int64_t step, const std::vector<StoredRow>& rows);
 
     Comm& comm_;
     Backend& backend_;

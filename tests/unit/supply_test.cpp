@@ -27,7 +27,8 @@ constexpr uint64_t seed = 5;
 class Batches {
 public:
     /// `share`: the ranks of this host share memory; otherwise each rank is a separate node.
-    Batches(const std::string& dir, Placement placement, bool share, bool cropped = false, bool mixes = false)
+    Batches(const std::string& dir, Placement placement, bool share, bool cropped = false, bool mixes = false,
+            int64_t audit_every = 0)
         : reader_(dir, "train"),
           places_(reader_.info().ragged ? reader_.places() : std::vector<ImagePlace>()),
           shapes_(reader_.info(), places_),
@@ -49,7 +50,7 @@ public:
         }
         supply_ = std::make_unique<Supply>(
             comm, backend_, store_.get(), shapes_, labels_.data(),
-            BatchOrder{steps_of_epoch(images, global_batch, false), global_batch, {true, seed}, mixes},
+            BatchOrder{steps_of_epoch(images, global_batch, false), global_batch, {true, seed}, mixes, 0, audit_every},
             [this](int64_t epoch, int32_t sample, int height, int) { return lines(epoch, sample, height); });
         supply_->build();
     }
@@ -68,6 +69,24 @@ public:
             std::copy(mine.begin(), mine.end(), row.begin());
             for (const float sample : test_comm().gather(row))
                 if (sample >= 0) all.push_back(int32_t(sample));
+        }
+        return all;
+    }
+
+    /// Returns the samples in this rank's batch of `step`, checked against the split: those of its
+    /// share, then those of the shares of `before` ranks before it.
+    std::vector<std::vector<int32_t>> shares(int64_t step, int before) {
+        supply_->begin(step, epochs * steps);
+        supply_->next();
+        const int64_t batch = step % steps == steps - 1 ? images % global_batch : global_batch;
+        const int ranks = test_comm().size();
+        std::vector<std::vector<int32_t>> all;
+        size_t at = 0;
+        for (int distance = 0; distance <= before; ++distance) {
+            const Share share = share_of(batch, ranks, (test_comm().rank() - distance + ranks) % ranks);
+            const std::vector<float> samples = checked(step / steps, share, at);
+            all.emplace_back(samples.begin(), samples.end());
+            at += samples.size();
         }
         return all;
     }
@@ -118,12 +137,13 @@ private:
         return {first, std::max(1, (height - first) / 2)};
     }
 
-    /// Returns the samples of this rank after checking their pixels and labels.
-    std::vector<float> checked(int64_t epoch, Share share) const {
+    /// Returns the samples of a share, which begins at row `at` of this rank's batch, after
+    /// checking their pixels and labels.
+    std::vector<float> checked(int64_t epoch, Share share, size_t at = 0) const {
         const StagedBatch& batch = *supply_->batch();
         std::vector<float> samples;
         const int64_t count = mixes_ && share.count > 0 ? share.count + 1 : share.count;
-        for (int64_t i = 0; i < count; ++i) {
+        for (size_t i = at; i < at + size_t(count); ++i) {
             const int32_t sample = batch.samples[i];
             samples.push_back(float(sample));
             EXPECT_EQ(batch.labels[i], labels_[sample]);
@@ -274,6 +294,29 @@ TEST_F(SupplyTest, AShareOfAMixedBatchEndsWithAPartner) {
                 EXPECT_EQ(mixed, expected);
             }
         }
+    });
+}
+
+// The audit of step 5 (counted from 0), and of step 10, whose batch is of three samples.
+TEST_F(SupplyTest, AtAnAuditedStepSharesOfTwoRanksBeforeFollow) {
+    on_any_ranks([&] {
+        const int ranks = test_comm().size(), before = std::min(ranks - 1, 2);
+        const std::vector<int32_t> order = permutation(images, seed, 0);
+        for (const bool share : {false, true})
+            for (const bool mixes : {false, true})
+                for (const auto& [step, every] : {std::pair<int64_t, int64_t>{5, 6}, {steps - 1, steps}, {6, 6}}) {
+                    Batches batches(dir_ + "/ragged", Placement::partition, share, true, mixes, every);
+                    const int audited = (step + 1) % every == 0 ? before : 0;
+                    const std::vector<std::vector<int32_t>> found = batches.shares(step, audited);
+                    const int64_t first = step * global_batch, batch = std::min(global_batch, images - first);
+                    for (int distance = 0; distance <= audited; ++distance) {
+                        const Share of = share_of(batch, ranks, (test_comm().rank() - distance + ranks) % ranks);
+                        std::vector<int32_t> expected;
+                        for (int64_t i = 0; i < of.count + (mixes && of.count > 0 ? 1 : 0); ++i)
+                            expected.push_back(order[size_t(first + (of.first + i) % batch)]);
+                        EXPECT_EQ(found[size_t(distance)], expected) << step << " " << distance << mixes << share;
+                    }
+                }
     });
 }
 
