@@ -20,7 +20,7 @@ enum class Exit : int {
     io = 5,             ///< unwritable output, disk full
     comm = 6,           ///< communication failed
     out_of_memory = 7,  ///< on the host or on the device
-    not_accepted = 8,   ///< convoy accept found something wrong, or comm-test --at-least was not reached
+    not_accepted = 8,   ///< accept or train --audit found something wrong, or comm-test --at-least was not reached
     requeue = 85,       ///< checkpointed on request: submit the job again
 };
 

@@ -112,6 +112,7 @@ void set_length(TrainSetup& setup, const SplitInfo& data, const BenchSteps& step
     setup.epochs = double(epochs);
     setup.max_steps = total;
     setup.on_nan = OnNan::skip;
+    setup.audit_every = 0;
     setup.log_interval = report_interval(setup.log_interval, steps.warmup);
     setup.whitening_bias_epochs = steps.frozen ? 1.0 / double(steps_an_epoch) : 0;
 }

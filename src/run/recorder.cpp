@@ -195,6 +195,15 @@ void Recorder::on_epoch(const EpochSummary& e) {
     observer_.on_epoch(e, ranks);
 }
 
+void Recorder::on_audit(const AuditReport& audit) {
+    if (!comm_.root()) return;
+    metrics_->run_attribute("audits", ++audits_);
+    metrics_->run_attribute("audits_with_a_difference", differing_ += !audit.difference.empty());
+    if (audit.difference.empty()) return;
+    metrics_->event(audit.step, "audit", audit.difference);
+    if (!audit.ends) observer_.warning(audit.difference);
+}
+
 void Recorder::gather_system_rows() {
     constexpr size_t width = 6;
     const std::vector<SystemRow> own = sampler_->take();

@@ -96,6 +96,7 @@ public:
 
     void on_steps(int64_t epoch, const std::vector<StepRecord>&) override;
     void on_epoch(const EpochSummary&) override;
+    void on_audit(const AuditReport&) override;
     void before_checkpoint() override;
     void on_checkpoint(Checkpoint&&) override;
     void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) override;
@@ -142,6 +143,7 @@ private:
     std::unique_ptr<RunWriter> writer_;
     std::optional<SystemSampler> sampler_;  // set while training
     int64_t saved_step_ = -1;               // newest checkpoint of this run that is on disk
+    int64_t audits_ = 0, differing_ = 0;    // audits of this start, and those in which ranks disagreed
 };
 
 }  // namespace convoy

@@ -179,6 +179,9 @@ void Recorder::finish(const Trainer& t, const std::string& stopped_by) {
     finish_checkpoints();
     note_moved(t.progress().step);
     if (t.stopped()) return finish_stopped(t.progress().step, stopped_by);
+    if (audits_ > 0)
+        observer_.note("audit", formatted("%lld steps, %lld of them with a difference", (long long)audits_,
+                                          (long long)differing_));
     const double accuracy = t.progress().last_accuracy;
     metrics_->event(t.progress().step, "done",
                     accuracy >= 0 ? formatted("test accuracy %.4f", accuracy) : "no evaluation");

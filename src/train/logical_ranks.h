@@ -19,6 +19,8 @@ public:
     /// Returns the operands and sums of this rank's logical rank `index`, from 0.
     LogicalRank part(int index) const;
     int lanes() const { return sums_.lanes; }  ///< number of lanes; they run at the same time
+    /// Returns the memory of the gradients of a lane after the first.
+    const Buffer& arena(int lane) const { return arenas_[size_t(lane) - 1]; }
     /// Appends a launch that runs these tapes, one per logical rank. The gradients of all ranks are
     /// then in State's arena.
     void append(const std::vector<Tape>& parts, Tape&);

@@ -234,7 +234,7 @@ private:
         }
         finish_gradients();
         require(next == buckets.size(), "every gradient bucket is reduced");
-        if (!c_.logical) c_.backend.wait_allreduce(program_.tape);
+        if (!c_.logical && !c_.local) c_.backend.wait_allreduce(program_.tape);
     }
 
     /// Finishes the gradients so far. Adds their probes between that and their all-reduce.
@@ -247,7 +247,25 @@ private:
         return {operands_.arena + begin, {1, 1, 1, int(end - begin)}, DType::f32};
     }
 
+    /// Adds a bucket to the checksum. Of the batch sums only loss and hits count, because requests
+    /// differ between ranks.
+    void add_to_checksum(const Bucket& b) {
+        if (!c_.checksum) return;
+        constexpr size_t hits_end = 3;  // BatchStats::loss_sum, correct and top5
+        const auto add = [&](size_t begin, size_t end) {
+            if (begin >= end) return;
+            Checksum part = *c_.checksum;
+            part.values = slice(begin, end);
+            part.index = int64_t(begin);
+            c_.backend.checksum(part, program_.tape);
+        };
+        if (b.begin == 0) add(0, hits_end);
+        add(std::max(b.begin, stats_elements), b.end);
+    }
+
     void allreduce(const Bucket& b) {
+        add_to_checksum(b);
+        if (c_.local) return;
         if (c_.logical) {
             c_.backend.accumulate_exact(c_.logical->sums, operands_.arena, b.begin, b.end, program_.tape);
             if (c_.logical->last) c_.backend.allreduce(c_.logical->sums, b.begin, b.end, program_.tape);
@@ -288,8 +306,10 @@ PreparedProgram prepare_program(const Graph& graph, OpTuning& backend, const Pro
 }
 
 std::vector<PreparedProgram> prepare_parts(const BatchSplit& batch_split, int rank, int64_t samples,
-                                           const std::function<PreparedProgram(const Share&)>& prepare) {
-    if (batch_split.logical == batch_split.ranks) return {prepare(share_of(samples, batch_split.ranks, rank))};
+                                           const std::function<PreparedProgram(const Share&)>& prepare,
+                                           bool every_size) {
+    if (batch_split.logical == batch_split.ranks && !every_size)
+        return {prepare(share_of(samples, batch_split.ranks, rank))};
     const int64_t larger = share_of(samples, batch_split.logical, 0).count;
     std::vector<PreparedProgram> known = {prepare({0, larger})};
     if (samples % batch_split.logical != 0) known.push_back(prepare({0, larger - 1}));

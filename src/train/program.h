@@ -59,11 +59,13 @@ struct PreparedProgram {
 /// OpTuning::tune() is.
 PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
-/// Prepares the programs of this rank's logical ranks for a batch of `samples`. Calls `prepare` for
+/// Prepares the programs of a rank's logical ranks for a batch of `samples`. Calls `prepare` for
 /// the larger share, then for the smaller one if shares differ; all ranks do so, because `prepare`
-/// may be collective.
+/// may be collective. Without logical ranks it prepares only the rank's own share, unless
+/// `every_size` is set: then equal shares run alike on all ranks.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
-                                           const std::function<PreparedProgram(const Share&)>& prepare);
+                                           const std::function<PreparedProgram(const Share&)>& prepare,
+                                           bool every_size = false);
 
 /// One of several views of a batch. Logits are added up with weights over the views, and the last
 /// view's program measures loss and accuracy of the sum.
@@ -93,6 +95,10 @@ struct ProgramContext {
     std::optional<View> view{};            ///< evaluation only
     const Operands* operands = nullptr;    ///< null: those of `state`
     const LogicalRank* logical = nullptr;  ///< training only; its operands are then used
+    /// training only; loss and gradients are added to this checksum before they are all-reduced;
+    /// its values are not read; null: to none
+    const Checksum* checksum = nullptr;
+    bool local = false;  ///< training only: gradients are not all-reduced
 };
 
 /// The output of one op, for finding the first NaN.
@@ -110,8 +116,8 @@ struct Program {
     std::vector<Probe> probes;  ///< in the order of the tape: outputs of forward, gradients of backward
 };
 /// Appends the launches of a graph to a tape. `gather` appends those that fill the input and all
-/// labels. In training, the tape all-reduces the gradient buckets and waits for them. A logical
-/// rank's gradients are added to its ExactSums instead.
+/// labels. In training, the tape all-reduces the gradient buckets and waits for them, unless they
+/// are `local`. A logical rank's gradients are added to its ExactSums instead.
 Program lower(const ProgramContext&, const PreparedProgram&, const std::vector<Bucket>&,
               const std::function<void(Program&)>& gather);
 

@@ -14,6 +14,9 @@ namespace convoy {
 /// The reaction to a step whose loss or gradients are not finite. Its update is always skipped.
 enum class OnNan { stop, skip, rollback };
 
+/// The reaction to ranks that disagree at an audited step.
+enum class OnAudit { stop, warn };
+
 struct TrainSetup {
     OptimizerSpec optimizer;
     Schedule schedule;
@@ -41,6 +44,8 @@ struct TrainSetup {
     size_t bucket_bytes = 0;    ///< least size of a gradient bucket; 0: DeviceFacts::bucket_bytes
     uint64_t seed = 1;
     OnNan on_nan = OnNan::stop;
+    int64_t audit_every = 0;  ///< every N-th step is audited; 0: none is
+    OnAudit on_audit = OnAudit::stop;
     // Intervals of checkpoints; 0: none. Checkpoints are also taken on request, and before a stop.
     int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
     double checkpoint_seconds = 0;

@@ -65,6 +65,7 @@ void Trainer::restore(Checkpoint from) {
 void Trainer::run(TrainListener& listener) {
     const Phase phase(comm_.activity(), "training", "step", now_.step, programs_.total_steps());
     clock_.request_snapshot();
+    sound_step_ = now_.step;
     if (comm_.max(int64_t(clock_.stop_requested())) > 0) {  // requested before the first step
         clock_.stop();
         take_checkpoint(listener);
@@ -108,9 +109,10 @@ void Trainer::run_epoch(TrainListener& listener) {
     programs_.begin(now_.step);
     if (clock_.snapshotting()) take_snapshot();
     for (int64_t i = first; i < e.last && !stopped(); ++i) {
-        programs_.run(programs_.program_of(now_.step), now_.step, snapshot_);
+        const std::optional<AuditVerdict> audit = programs_.run(programs_.program_of(now_.step), now_.step, snapshot_);
         comm_.activity().set_step(++now_.step);
         comm_.activity().advance(now_.step);
+        if (audit) report_audit(*audit, listener);
         const bool last = i + 1 == e.last;
         const bool all = last || clock_.checkpoint_step(now_.step) || listener.at_once(now_.step);
         if (!ring.due(now_.step) && !all) continue;
@@ -141,6 +143,24 @@ void Trainer::run_epoch(TrainListener& listener) {
         now_.evaluation_due = true;
         if (stopped()) take_checkpoint(listener);
     }
+}
+
+void Trainer::report_audit(const AuditVerdict& verdict, TrainListener& listener) {
+    if (verdict.clean()) {
+        sound_step_ = now_.step;
+        return listener.on_audit({.step = now_.step});
+    }
+    const std::vector<std::string> ranks = comm_.gather_all("rank " + std::to_string(comm_.rank()) + " on " +
+                                                            comm_.host() + " (" + backend_.facts().device + ")");
+    const std::string advice = sound_step_ > 0
+                                   ? "resume from a checkpoint of step " + std::to_string(sound_step_) + " or before"
+                                   : "begin again";
+    const AuditReport report{.step = now_.step,
+                             .difference = "audit of step " + std::to_string(now_.step) + ": " +
+                                           text_of(verdict, ranks) + "; test with 'convoy accept', and " + advice,
+                             .ends = setup_.on_audit == OnAudit::stop};
+    listener.on_audit(report);
+    if (report.ends) fail_everywhere(Exit::not_accepted, report.difference);
 }
 
 void Trainer::end_epoch(TrainListener& listener) {

@@ -2,6 +2,7 @@
 // and then only replays programs.
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "train/checkpoint.h"
@@ -10,6 +11,13 @@
 #include "train/training_programs.h"
 
 namespace convoy {
+
+/// The result of an audited step.
+struct AuditReport {
+    int64_t step;              ///< steps done, with this one
+    std::string difference{};  ///< who computed wrong, and what to do; empty: all ranks agree
+    bool ends = false;         ///< the run ends with this difference as its message
+};
 
 /// Receives the reports of a training. Every function is called on all ranks at the same point, so
 /// it may be collective.
@@ -24,6 +32,7 @@ public:
     virtual bool at_once(int64_t /*step*/) const { return false; }
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
+    virtual void on_audit(const AuditReport&) {}
     /// Called before memory is allocated for the copy of a checkpoint that is due.
     virtual void before_checkpoint() {}
     /// Receives a copy of the whole state, which is complete on rank 0 only.
@@ -48,7 +57,8 @@ public:
     /// Collective. Restores the state of `from`, which must not lie beyond the last step. Uses only
     /// rank 0's copy.
     void restore(Checkpoint from);
-    /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank.
+    /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite and
+    /// Exit::not_accepted on every rank.
     void run(TrainListener&);
     // These may be called on rank 0, from any thread, also while run() runs:
     /// Returns the step of the newest state that this run can resume from. Nothing if no state is
@@ -79,6 +89,8 @@ private:
     /// Applies setup_.on_nan if some of these steps were skipped. True if the run was rolled back.
     bool handle_skipped(const std::vector<StepRecord>&, TrainListener&);
     bool roll_back(int64_t failed, TrainListener&);
+    /// Collective. Passes a verdict to the listener. Throws Exit::not_accepted if it ends the run.
+    void report_audit(const AuditVerdict&, TrainListener&);
     /// Throws Exit::not_finite, naming the first value on any rank that is not finite.
     [[noreturn]] void stop_not_finite(const StepRecord&);
 
@@ -91,6 +103,7 @@ private:
     TrainingProgress now_;
     int64_t averaged_step_ = -1;  // step after which the running statistics were averaged over ranks
     int64_t skipped_in_a_row_ = 0;
+    int64_t sound_step_ = 0;  // steps done at the last audit without a difference, or at the start
 };
 
 }  // namespace convoy

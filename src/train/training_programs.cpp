@@ -37,6 +37,12 @@ void set_whitening_filters(Comm& comm, Backend& backend, const DataSet& train, c
     backend.upload(to.data, filters.data(), filters.size() * sizeof(float));
 }
 
+std::vector<Tape> tapes_of(const std::vector<Program>& parts) {
+    std::vector<Tape> tapes;
+    for (const Program& part : parts) tapes.push_back(part.tape);
+    return tapes;
+}
+
 }  // namespace
 
 TrainingPrograms::TrainingPrograms(Comm& comm, Backend& backend, const Graph& graph, const DataSet& train,
@@ -81,17 +87,47 @@ void TrainingPrograms::prepare_stages() {
     stages_.back().until = INT64_MAX;  // includes steps that are measured after the last epoch
 }
 
+int TrainingPrograms::audited_ranks() const {
+    // A rank that is alone computes its own share again.
+    return setup_.audit_every > 0 ? std::max(batch_order().audited_ranks(comm_.size()), 1) : 0;
+}
+
+int TrainingPrograms::lanes_for(size_t logical) const {
+    return exact_ ? std::min(backend_.facts().lanes, int(logical)) : 1;
+}
+
+int TrainingPrograms::arenas() const {
+    return setup_.audit_every > 0 ? lanes_for(size_t(batch_split_.logical_of(0).count)) : lanes();
+}
+
+BatchOrder TrainingPrograms::batch_order() const {
+    return {.epoch = epoch_steps_,
+            .global_batch = setup_.global_batch,
+            .order = {true, setup_.seed},
+            .mixes = setup_.augment.mixes(),
+            .logical = batch_split_.logical,
+            .audit_every = setup_.audit_every};
+}
+
 TrainingPrograms::Runnable TrainingPrograms::prepare(const Stage& stage, int64_t samples) {
     Runnable r{.samples = samples};
-    r.prepared = prepare_parts(batch_split_, comm_.rank(), samples, [&](const Share& share) {
+    const auto prepare_share = [&](const Share& share) {
         const ProgramSpec spec{.batch = int(share.count),
                                .global_batch = samples,
                                .first = share.first,
                                .training = true,
                                .mixes = setup_.augment.mixes()};
         return prepare_program(*stage.graph, exact_ ? backend_.lane(0) : backend_, spec);
-    });
-    for (const PreparedProgram& prepared : r.prepared) arena_bytes_ = std::max(arena_bytes_, prepared.memory.bytes);
+    };
+    const bool audits = setup_.audit_every > 0;
+    r.prepared = prepare_parts(batch_split_, comm_.rank(), samples, prepare_share, audits);
+    for (int distance = 1; distance <= audited_ranks(); ++distance)
+        r.audited.push_back(prepare_parts(batch_split_, rank_before(distance), samples, prepare_share, audits));
+    const auto make_room = [this](const std::vector<PreparedProgram>& share) {
+        for (const PreparedProgram& prepared : share) arena_bytes_ = std::max(arena_bytes_, prepared.memory.bytes);
+    };
+    make_room(r.prepared);
+    for (const std::vector<PreparedProgram>& share : r.audited) make_room(share);
     return r;
 }
 
@@ -100,9 +136,7 @@ void TrainingPrograms::prepare() {
     for (Stage& stage : stages_)
         for (int64_t samples : {epoch_steps_.full_steps > 0 ? setup_.global_batch : 0, epoch_steps_.tail})
             if (samples > 0) stage.programs.push_back(prepare(stage, samples));
-    const BatchOrder batches{
-        epoch_steps_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes(), batch_split_.logical};
-    supply_ = train_.supply(comm_, backend_, batches, [this](auto... image) { return lines_shown(image...); });
+    supply_ = train_.supply(comm_, backend_, batch_order(), [this](auto... image) { return lines_shown(image...); });
     if (!test_) return;
     evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
                                              setup_.global_batch, setup_.tta, setup_.logical_ranks);
@@ -111,7 +145,8 @@ void TrainingPrograms::prepare() {
 
 void TrainingPrograms::build() {
     const Doing doing(comm_.activity(), "building the programs");
-    for (int lane = 0; lane < lanes(); ++lane) arenas_.push_back(backend_.allocate(arena_bytes_));
+    for (int lane = 0; lane < arenas(); ++lane) arenas_.push_back(backend_.allocate(arena_bytes_));
+    if (setup_.audit_every > 0) audit_.emplace(backend_, state_, exact_.get(), arenas());
     counters_ = backend_.allocate(sizeof(Counters));
     // Limits how far the host runs ahead: otherwise it would learn late of a request to stop, and
     // would look stalled.
@@ -132,7 +167,7 @@ void TrainingPrograms::build() {
     update.latch = setup_.on_nan != OnNan::skip;
     for (Stage& stage : stages_)
         for (Runnable& r : stage.programs) build(r, stage, update);
-    if (evaluator_) evaluator_->build(arenas_);
+    if (evaluator_) evaluator_->build({arenas_.begin(), arenas_.begin() + lanes()});
 }
 
 /// Returns the augmentation of a stage. Smaller images are resized in proportion, so that they show
@@ -149,18 +184,40 @@ Augment TrainingPrograms::augment_for(const Stage& stage) const {
     return augment;
 }
 
-Program TrainingPrograms::part_of(const Runnable& r, const Stage& stage, size_t index) {
-    const PreparedProgram& prepared = r.prepared[index];
-    const size_t lane = index % size_t(lanes());
+std::vector<Program> TrainingPrograms::parts_of(const Runnable& r, const Stage& stage, int distance) {
+    std::vector<Program> parts;
+    const size_t count = (distance == 0 ? r.prepared : r.audited[size_t(distance) - 1]).size();
+    for (size_t i = 0; i < count; ++i) parts.push_back(part_of(r, stage, distance, i));
+    return parts;
+}
+
+Program TrainingPrograms::part_of(const Runnable& r, const Stage& stage, int distance, size_t index) {
+    const bool own = distance == 0;
+    const std::vector<PreparedProgram>& share = own ? r.prepared : r.audited[size_t(distance) - 1];
+    const PreparedProgram& prepared = share[index];
+    const size_t lane = index % size_t(lanes_for(share.size()));
     Backend& backend = exact_ ? backend_.lane(int(lane)) : backend_;
     ProgramContext context{*stage.graph, backend,        state_,     arenas_[lane],
-                           setup_.seed,  setup_.sync_bn, counters(), index == 0 ? &requests_ : nullptr};
+                           setup_.seed,  setup_.sync_bn, counters(), own && index == 0 ? &requests_ : nullptr};
     std::optional<LogicalRank> logical;
-    if (exact_) context.logical = &logical.emplace(exact_->part(int(index)));
+    if (own && exact_) context.logical = &logical.emplace(exact_->part(int(index)));
+    std::optional<Checksum> checksum;
+    if (audit_)
+        context.checksum = &checksum.emplace(Checksum{.values = {},
+                                                      .index = 0,
+                                                      .sum = audit_->share(distance),
+                                                      .counters = counters(),
+                                                      .every = own ? setup_.audit_every : 1});
+    std::optional<Operands> operands;
+    if (!own) context.operands = &operands.emplace(audit_->operands(int(lane)));
+    context.local = !own;
+    int64_t staged_before = 0;  // rows of the staged batch before this share
+    for (int nearer = 0; nearer < distance % comm_.size(); ++nearer)
+        staged_before += batch_order().rows_of(r.samples, rank_before(nearer), comm_.size()).count;
     return lower(context, prepared, buckets_, [&](Program& p) {
         Gather batch = train_.batches(setup_.preprocessing, counters(), prepared.spec.first, supply_.get());
-        batch.staged_first = prepared.spec.first - r.prepared.front().spec.first;
-        batch.begins_step = index == 0;
+        batch.staged_first = staged_before + prepared.spec.first - share.front().spec.first;
+        batch.begins_step = own && index == 0;
         batch.order = static_cast<int32_t*>(order_.get());
         batch.x = p.input;
         batch.y = p.labels;
@@ -173,14 +230,12 @@ Program TrainingPrograms::part_of(const Runnable& r, const Stage& stage, size_t 
 }
 
 void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& update) {
-    for (size_t i = 0; i < r.prepared.size(); ++i) r.parts.push_back(part_of(r, stage, i));
-    if (exact_) {
-        std::vector<Tape> tapes;
-        for (const Program& part : r.parts) tapes.push_back(part.tape);
-        exact_->append(tapes, r.tape);
-    } else {
-        r.tape = r.parts.front().tape;
-    }
+    r.parts = parts_of(r, stage, 0);
+    if (audit_) audit_->clear(r.tape);
+    if (exact_)
+        exact_->append(tapes_of(r.parts), r.tape);
+    else
+        r.tape.append(r.parts.front().tape);
     r.ending = {};
     backend_.update(update, r.ending);
     for (int replica = 0; setup_.look_ahead > 0 && replica < state_.replicas(); ++replica) {
@@ -201,13 +256,30 @@ void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& upda
                      .global_batch = r.samples,
                      .own_count = state_.replicas()},
                     r.ending);
-    if (exact_ || backend_.facts().synchronous) {
-        r.gradients = backend_.finish(r.tape);
-        r.update = backend_.finish(r.ending);
-    } else {
+    const bool at_once = !exact_ && !backend_.facts().synchronous;
+    if (at_once) {
         Tape whole = r.tape;
         whole.append(r.ending);
-        r.gradients = backend_.finish(std::move(whole));
+        r.whole = backend_.finish(std::move(whole));
+    }
+    if (!at_once || audit_) {
+        r.gradients = backend_.finish(r.tape);
+        r.update = backend_.finish(r.ending);
+    }
+    build_audits(r, stage);
+}
+
+/// Builds what computes the shares of the ranks before this one. Their gradients stay on this rank.
+void TrainingPrograms::build_audits(Runnable& r, const Stage& stage) {
+    for (int distance = 1; distance <= audited_ranks(); ++distance) {
+        Tape tape;
+        audit_->begin(distance, counters(), tape);
+        const std::vector<Tape> tapes = tapes_of(parts_of(r, stage, distance));
+        if (exact_)
+            backend_.side_by_side(tapes, tape);
+        else
+            tape.append(tapes.front());
+        r.audits.push_back(backend_.finish(std::move(tape)));
     }
 }
 
@@ -274,17 +346,37 @@ void TrainingPrograms::supply_batch(int64_t step) {
     supply_->next();
 }
 
-void TrainingPrograms::run(const Runnable& program, int64_t step, StateSnapshot& snapshot) {
+std::optional<AuditVerdict> TrainingPrograms::run(const Runnable& program, int64_t step, StateSnapshot& snapshot) {
     supply_batch(step);
+    const bool audited = is_audited(step, setup_.audit_every);
+    if (program.whole && !audited) {
+        program.whole();
+        return std::nullopt;
+    }
     program.gradients();
     if (exact_ && exact_->redo()) {  // a gradient did not fit; the exponents are now those that the step reported
         supply_batch(step);
         program.gradients();
         require(!exact_->redo(), "a step that is done again has the same gradients");
     }
-    if (!program.update) return;
+    std::optional<AuditVerdict> verdict;
+    if (audited) verdict = audit(program);
     const auto writing = snapshot.begin_change();  // until then another thread may read the weights
     program.update();
+    return verdict;
+}
+
+// All ranks have the same rows, so all of them vote or none does. The weights are still those of
+// the step, and the staged batch too.
+AuditVerdict TrainingPrograms::audit(const Runnable& program) {
+    program.audits[0]();
+    std::vector<AuditRow> rows = audit_->rows(comm_);
+    const bool vote = program.audits.size() > 1 && disagree(rows);
+    if (vote) {
+        program.audits[1]();
+        rows = audit_->rows(comm_);
+    }
+    return judge(rows, vote);
 }
 
 }  // namespace convoy

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "train/audit_memory.h"
 #include "train/logical_ranks.h"
 #include "train/record_ring.h"
 #include "train/setup.h"
@@ -27,9 +28,12 @@ public:
         Tape tape{};                              ///< without `ending`
         std::vector<Program> parts{};             ///< [prepared] the programs in `tape`
         Tape ending{};                            ///< optimizer and record
+        /// [distance - 1] as `prepared`, for the rank that far before; empty without audits
+        std::vector<std::vector<PreparedProgram>> audited{};
         // run() calls these:
-        std::function<void()> gradients{};
-        std::function<void()> update{};  ///< null: gradients() updates the weights too
+        std::function<void()> whole{};  ///< the step at once; null: gradients(), then update()
+        std::function<void()> gradients{}, update{};
+        std::vector<std::function<void()>> audits{};  ///< [audited]: compute the checksums of these shares
     };
 
     /// Allocates parameters, gradients and optimizer state; see Trainer. The arguments must outlive
@@ -51,7 +55,7 @@ public:
     /// with a separate arena.
     int lanes() const { return exact_ ? exact_->lanes() : 1; }
     /// Returns the bytes of all lanes' arenas; call after prepare().
-    size_t arena_bytes() const { return arena_bytes_ * size_t(lanes()); }
+    size_t arena_bytes() const { return arena_bytes_ * size_t(arenas()); }
     /// Returns the program that tables and profiles describe: a full batch of the last stage.
     const Runnable& measured() const { return stages_.back().programs.front(); }
     /// Returns how the ops of a full batch run; call after prepare().
@@ -71,8 +75,9 @@ public:
     /// Collective. Provides the batch of `step`, which run() does itself.
     void supply_batch(int64_t step);
     /// Collective. Runs a step with the batch of `step`. Locks `snapshot` while it writes weights,
-    /// but not if the device runs the step as a whole.
-    void run(const Runnable&, int64_t step, StateSnapshot& snapshot);
+    /// but not if the device runs the step as a whole. Returns the verdict on a step that is
+    /// audited, which is the same on all ranks; nothing on other steps.
+    std::optional<AuditVerdict> run(const Runnable&, int64_t step, StateSnapshot& snapshot);
     RecordRing& records() { return *records_; }
     LogicalRanks* exact() { return exact_.get(); }       ///< null: gradients are summed as floats
     Evaluator* evaluator() { return evaluator_.get(); }  ///< null without a test set
@@ -90,7 +95,21 @@ private:
     void prepare_stages();
     Runnable prepare(const Stage&, int64_t samples);
     void build(Runnable&, const Stage&, const Update&);
-    Program part_of(const Runnable&, const Stage&, size_t index);
+    /// Builds the programs of the share of the rank `distance` places before this one; 0: its own.
+    std::vector<Program> parts_of(const Runnable&, const Stage&, int distance);
+    Program part_of(const Runnable&, const Stage&, int distance, size_t index);
+    void build_audits(Runnable&, const Stage&);
+    AuditVerdict audit(const Runnable&);
+    BatchOrder batch_order() const;
+    /// Returns the number of ranks before this one whose shares it computes at an audited step.
+    int audited_ranks() const;
+    int rank_before(int distance) const {
+        return (comm_.rank() + comm_.size() - distance % comm_.size()) % comm_.size();
+    }
+    /// Returns the number of lanes for that many logical ranks.
+    int lanes_for(size_t logical) const;
+    /// Returns the number of lanes that have an arena. An audit may use one more than lanes().
+    int arenas() const;
     Augment augment_for(const Stage&) const;
     const Stage& stage_of(int64_t step) const;  ///< steps count from 0
     Lines lines_shown(int64_t epoch, int32_t sample, int height, int width) const;
@@ -108,12 +127,13 @@ private:
     State state_;
     std::vector<Bucket> buckets_;
     std::unique_ptr<LogicalRanks> exact_;
+    std::optional<AuditMemory> audit_;  // none without audits
     const std::vector<EarlierGraph> earlier_;
     std::vector<Stage> stages_;
     std::unique_ptr<Supply> supply_;  // null: devices read batches from the split
     std::unique_ptr<Evaluator> evaluator_;
     size_t arena_bytes_ = 0;      // bytes of one lane's arena
-    std::vector<Buffer> arenas_;  // [lanes]
+    std::vector<Buffer> arenas_;  // [arenas()]
     Buffer counters_, order_, learning_rates_, decays_;
     std::optional<RecordRing> records_;
 };

@@ -79,6 +79,31 @@ TEST(Recorder, TellsTheObserverAndFillsTheFolder) {
     EXPECT_TRUE(fs::exists(checkpoint_path(dir.path("run"), 6)));
 }
 
+TEST(Recorder, CountsAuditsAndRecordsDifferences) {
+    const TempDir dir;
+    CpuBackend backend({1, false}, test_comm());
+    const Samples samples = draw_samples(30, 21);
+    Training training(backend, linear_graph(), samples, nullptr, plain_setup(10, 2));
+    Notes notes;
+    Recorder recorder(test_comm(), backend, training.trainer.programs().state(), notes, description(dir.path("run")));
+    recorder.open_folder(training.trainer.programs().total_steps());
+    recorder.open_metrics(training.trainer);
+    recorder.start(0);
+    training.trainer.run(recorder);
+    recorder.on_audit({.step = 2});
+    recorder.on_audit({.step = 4, .difference = "rank 1 differs"});
+    recorder.on_audit({.step = 6, .difference = "rank 2 differs", .ends = true});
+    EXPECT_EQ(notes.warnings, std::vector<std::string>{"rank 1 differs"}) << "the error says the other one";
+    recorder.finish(training.trainer, "");
+    EXPECT_EQ(notes.told.back(), "audit");
+    const h5::Handle file = h5::open(dir.path("run/metrics.h5")), attributes(H5Gopen2(file, "run", H5P_DEFAULT));
+    EXPECT_EQ(h5::int_attribute(attributes, "audits", "x"), 3);
+    EXPECT_EQ(h5::int_attribute(attributes, "audits_with_a_difference", "x"), 2);
+    const std::string lines = read_file(dir.path("run/metrics.jsonl"));
+    EXPECT_EQ(count(lines, "\"event\":\"audit\""), 2) << lines;
+    EXPECT_EQ(count(lines, "rank 2 differs"), 1) << lines;
+}
+
 /// Returns the bytes of every path below a folder; folders and links have none.
 std::map<std::string, std::string> content_of(const std::string& folder) {
     std::map<std::string, std::string> all;
