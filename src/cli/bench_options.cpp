@@ -59,17 +59,12 @@ OptionsOf command(BenchOptions& b) {
             .batch_size = 0,
             .more = [&](OptionTable& t) { add_options(t, b); },
             .log_format = [&](OptionTable& t) { add_log_format(t, b); },
-            .without = {"resume",        "init-from",
-                        "init-skip",     "checkpoint-every",
-                        "keep",          "time-limit",
-                        "strict-io",     "publish-every",
-                        "metrics-every", "on-nan",
-                        "epochs",        "max-steps",
-                        "drop-last",     "eval-every",
-                        "eval-images",   "no-eval",
-                        "tta",           "dry-run",
-                        "chip",          "print-config",
-                        "log-dir",       "whitening-bias-epochs"},
+            .without = {"resume",        "init-from",    "init-skip", "checkpoint-every",
+                        "keep",          "time-limit",   "strict-io", "publish-every",
+                        "metrics-every", "on-nan",       "audit",     "on-audit",
+                        "epochs",        "max-steps",    "drop-last", "eval-every",
+                        "eval-images",   "no-eval",      "tta",       "dry-run",
+                        "chip",          "print-config", "log-dir",   "whitening-bias-epochs"},
             .needs_data = false};
 }
 

@@ -116,6 +116,7 @@ void check_effects(ParsedOptions& parsed) {
         {"crop-ratio", o.random_windows(), "without --random-resized-crop", {"random-resized-crop"}},
         {"crop-mode", o.setup.augment.pad > 0, "without --crop-pad", {"crop-pad"}},
         {"flip-mode", o.setup.augment.flip, "without --flip", {"flip"}},
+        {"on-audit", o.setup.audit_every > 0, "without --audit", {"audit"}},
         {"eval-every", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},

@@ -176,6 +176,17 @@ void parse_checkpoint_clock(const std::string& option, const std::string& text, 
     }
 }
 
+int64_t parse_audit(const std::string& option, const std::string& text) {
+    if (text == "none") return 0;
+    constexpr int64_t most = 1'000'000'000;
+    int64_t every = 0;
+    const char* const end = text.data() + text.size();
+    const bool share = text.starts_with("1/") && std::from_chars(text.data() + 2, end, every).ptr == end;
+    if (!share || every < 1 || every > most)
+        refuse(option, text, "write 1/50 for every 50th step, up to 1/1000000000, or none");
+    return every;
+}
+
 double parse_time_limit(const std::string& option, const std::string& text) {
     if (text.empty()) return 0;
     const double seconds = parse_duration(text).value_or(0);

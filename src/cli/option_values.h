@@ -59,6 +59,9 @@ ResumeFrom parse_resume(const std::string& option, const std::string& text);
 /// Parses when checkpoints are taken. Sets one of the intervals, or none.
 void parse_checkpoint_clock(const std::string& option, const std::string& text, TrainSetup&);
 
+/// Returns the N of --audit 1/N; 0 for none.
+int64_t parse_audit(const std::string& option, const std::string& text);
+
 // These return seconds; 0: no limit, or no watchdog.
 double parse_time_limit(const std::string& option, const std::string& text);
 double parse_watchdog(const std::string& option, const std::string& text);

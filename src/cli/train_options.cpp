@@ -45,6 +45,12 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
                             {"skip", OnNan::skip, "leave the update out"},
                             {"rollback", OnNan::rollback, "to the last checkpoint, at half the rate"}},
              "WHAT", "if loss or gradients are not finite: {}");
+    t.parsed("audit", o.setup.audit_every, "none", parse_audit, "1/N",
+             "at every N-th step each rank also computes the share of the rank before it, and the bits are compared, "
+             "as in 1/50; none: never");
+    t.choice("on-audit", o.setup.on_audit, "stop",
+             Choices<OnAudit>{{"stop", OnAudit::stop, "exit 8"}, {"warn", OnAudit::warn, "train on"}}, "WHAT",
+             "if these bits differ, name rank, host and device: {}");
     t.parsed("watchdog", o.watchdog, "300s", parse_watchdog, "TIME",
              "end the job (exit 6) if a rank makes no progress for this long; none: never");
 }

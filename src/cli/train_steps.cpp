@@ -63,6 +63,27 @@ std::string recorded_configuration(Comm& comm, const TrainOptions& o) {
     return comm.broadcast(recorded);
 }
 
+/// Collective. Throws Exit::usage if --audit is given and a rank cannot compute the bits of
+/// another.
+void check_audited_ranks(Comm& comm, const Backend& backend, const TrainSetup& setup) {
+    if (setup.audit_every == 0) return;
+    if (setup.sync_bn)
+        fail_everywhere(Exit::usage,
+                        "--audit computes the share of one rank on another, and --sync-bn needs all ranks for each "
+                        "share; leave one of them out");
+    const DeviceFacts& facts = backend.facts();
+    const bool by_threads = setup.logical_ranks == 0 && facts.synchronous;
+    const std::vector<std::string> all =
+        comm.gather_all(facts.kind + (by_threads ? formatted(", %d threads", facts.threads) : ""));
+    for (size_t r = 1; r < all.size(); ++r)
+        if (all[r] != all[0])
+            fail_everywhere(
+                Exit::usage,
+                formatted("--audit compares bits, and rank 0 has %s, but rank %zu has %s; use processors or "
+                          "GPUs of one kind%s, or leave it out",
+                          all[0].c_str(), r, all[r].c_str(), by_threads ? " and the same --threads on all ranks" : ""));
+}
+
 /// Returns numbers as --mean takes them; they read back as the same floats.
 std::string list_text(const std::vector<float>& numbers) {
     std::string text;
@@ -191,6 +212,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
         d.notes = notes_on(o, d, data.images);
         record_rates(d.setup.schedule, parsed.resolved);
     });
+    check_audited_ranks(comm, backend, d.setup);
     start_from_weights(comm, parsed, recorded, d);
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
     go_on_streaming(comm, o, wish);

@@ -11,8 +11,8 @@ namespace {
 /// Returns true if an option may affect what a run computed. Options about its folder, or about how
 /// it was started, watched and shown, do not.
 bool is_compared(const std::string& option) {
-    static const std::set<std::string> others = {"resume",     "time-limit",    "watchdog",
-                                                 "log-format", "publish-every", "log-interval"};
+    static const std::set<std::string> others = {"resume",        "time-limit",   "watchdog", "log-format",
+                                                 "publish-every", "log-interval", "audit",    "on-audit"};
     return !others.contains(option) && !writing_options().contains(option);
 }
 

@@ -72,6 +72,7 @@ const Pointless pointless[] = {
     {"crop-ratio", "0.5,2", "--random-resized-crop", "random-resized-crop=true"},
     {"crop-mode", "reflect", "--crop-pad", "crop-pad=2"},
     {"flip-mode", "alternate", "--flip", "flip=true"},
+    {"on-audit", "warn", "--audit", "audit=1/50"},
     {"eval-every", "2", "--no-eval", "no-eval=false"},
     {"eval-images", "2", "--no-eval", "no-eval=false"},
     {"tta", "mirror", "--no-eval", "no-eval=false"},
@@ -91,6 +92,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
         if (by == "flip" || by == "random-resized-crop") without = "false";
         if (by == "no-eval") without = "true";
         if (by == "resume") without = "auto";
+        if (by == "audit") without = "none";
         if (by == "data-placement") without = "replicate";
         if (by == "model") without = "mnist-conv";
         const std::vector<std::string> base = {"--data", "x", "--batch-size", "8", "--lr", "0.1", "--output", "y"};
@@ -197,6 +199,12 @@ const std::vector<std::vector<std::string>> out_of_range = {{"--epochs", "0"},
                                                             {"--stem", "round"},
                                                             {"--device", "tpu"},
                                                             {"--optimizer", "lion"},
+                                                            {"--audit", "50"},
+                                                            {"--audit", "1/0"},
+                                                            {"--audit", "2/50"},
+                                                            {"--audit", "1/50x"},
+                                                            {"--audit", "1/"},
+                                                            {"--on-audit", "skip"},
                                                             {"--decay", "none"},
                                                             {"--crop-mode", "wrap"},
                                                             {"--lr-schedule", "cosin"},
