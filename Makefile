@@ -95,7 +95,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run tensorboard check test test-rest test-all test-fresh test-container test-cuda12 rehearse-slot test-programs emulated mistakes test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers test-interchange bench-data validate-predict predict-cpu record-cpu sass bundle data format check-format tidy clean help FORCE
+.PHONY: all deps info run tensorboard reframe check test test-rest test-all test-fresh test-container test-cuda12 rehearse-slot test-programs emulated mistakes test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers test-interchange bench-data validate-predict predict-cpu record-cpu sass bundle data format check-format tidy clean help FORCE
 ##@ Build and run
 all: $(BUILD)/convoy ## build/convoy; with CUDA also build/libconvoy_cuda.so, its backend for GPUs
 

@@ -3,8 +3,8 @@
 # otherwise it prints what is missing and the module that usually provides it). `install jobs`,
 # `install fuzz`, `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`,
 # `make test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers` and `make
-# test-interchange`, `tensorboard` the reader for tests of src/plot/to_tensorboard.py. `info` prints
-# what was found and where.
+# test-interchange`, `tensorboard` the reader for tests of src/plot/to_tensorboard.py, `reframe` what
+# runs jobs/reframe/convoy.py. `info` prints what was found and where.
 # Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -156,14 +156,14 @@ sys.exit(any(m.version(p.split("==")[0]).split("+")[0] != p.split("==")[1] for p
     { echo "PyTorch could not be installed into $venv, which needs Python 3.11 or newer and PyPI; give a Python that has ${modules//,/, }: make $target PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
-# For tests of src/plot/to_tensorboard.py only; without it those tests are skipped.
-tensorboard() {
-  local venv=.deps/tensorboard
-  "$venv/bin/python" -c 'import tensorboard, h5py' 2>/dev/null && return 0
-  echo "fetching TensorBoard into $venv (150 MB)"
+# A program for some tests, in a virtual environment. Without it those tests are skipped.
+for_tests() { # for_tests NAME SIZE MODULES PACKAGE...
+  local venv=.deps/$1
+  "$venv/bin/python" -c "import $3" 2>/dev/null && return 0
+  echo "fetching $1 into $venv ($2)"
   "$PYTHON" -m venv --without-pip "$venv" &&
-    "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: tensorboard h5py ||
-    echo "TensorBoard could not be installed: its tests are skipped" >&2
+    "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: "${@:4}" ||
+    echo "$1 could not be installed: its tests are skipped" >&2
 }
 
 missing() { # prints "name|package|module" of the rows whose test fails; the test is everything after the third bar
@@ -243,7 +243,8 @@ info() {
 case ${1:-} in
   install) scope=${2:-} && install ;;
   peers) peers "${@:2}" ;;
-  tensorboard) tensorboard ;;
+  tensorboard) for_tests tensorboard '150 MB' tensorboard,h5py tensorboard h5py ;;
+  reframe) for_tests reframe '60 MB' reframe reframe-hpc==4.10.4 ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers TARGET [PACKAGE==VERSION...] | tensorboard | info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers TARGET [PACKAGE==VERSION...] | tensorboard | reframe | info" >&2; exit 2 ;;
 esac

@@ -97,9 +97,9 @@ check: ## what to run after each edit: a minute
 test: ## what a change usually breaks; T='Resume.*' for some, SINCE=main for what changed since
 test-rest: ## the long tests, which make test leaves out, and a third of the nightly ones
 test-all: ## every test
-test-rest test-all: tensorboard
-tensorboard: deps
-	@PYTHON='$(PYTHON)' bash .ci/deps.sh tensorboard
+test-rest test-all: tensorboard reframe
+tensorboard reframe: deps
+	@PYTHON='$(PYTHON)' bash .ci/deps.sh $@
 check test test-rest test-all: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter check,$@),$(BUILD)/convoy $(BUILD)/convoy_tests,test-programs)
 	@$(RUN_TESTS) '$(if $(filter *,$(T)),$(TIER_$@),$(T))'

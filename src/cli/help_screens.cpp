@@ -222,6 +222,7 @@ const std::map<std::string, HelpScreen> screens = {
                 {"image-size", "as 224x224x3 (default: what the model takes)"},
                 {"explain", ""},
                 {"format", ""},
+                {"as", "reframe: references for jobs/reframe/convoy.py"},
                 {"plot", ""}},
       .examples = {"convoy predict --model resnet50 --batch-per-rank 128 \\",
                    "  --cluster jobs/site/dgx1-v100-edr.cluster",

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/predict_options.h"
+#include "cli/reframe_references.h"
 #include "model/models.h"
 #include "report/cluster_file.h"
 #include "report/measured_steps.h"
@@ -131,7 +132,9 @@ int predict(const std::vector<std::string>& args) {
     else
         set_step(t, measured, cluster);
     predict_cells(t, cluster, ranks);
-    std::fputs(prediction_as(t, o.format).c_str(), stdout);
+    const std::string text =
+        o.as.empty() ? prediction_as(t, o.format) : reframe_references(t, cluster, o.system, measured.device == "cpu");
+    std::fputs(text.c_str(), stdout);
     if (o.explain) std::fputs(prediction_explained(t).c_str(), stdout);
     std::fflush(stdout);
     if (o.plot.empty()) return 0;

@@ -120,6 +120,8 @@ OptionTable table_of(PredictOptions& o, std::string& step) {
              "of images (default: 224x224x3 for resnets, else the model's usual)");
     t.whole("classes", o.classes, 0, {0, 1 << 20}, "N", "(default: 1000 for resnets, else 10)");
     t.choice("format", o.format, "text", formats(), "KIND", "{}");
+    t.text("as", o.as, "", "PROGRAM", "reframe: print what to expect as JSON, for the tests of jobs/reframe/convoy.py");
+    t.text("system", o.system, "*", "NAME", "with --as: ReFrame's SYSTEM:PARTITION of these machines; *: any");
     t.text("plot", o.plot, "", "FILE.png", "draw the prediction, too, with src/plot/plot.py");
     t.flag("explain", o.explain, "print every term, and every bucket's sum");
     return t;
@@ -156,6 +158,12 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
     if (o.cluster.empty()) fail(Exit::usage, "on which machines? give --cluster, as jobs/site/dgx-h100.cluster");
     if (o.explain && o.format != Format::text)
         fail(Exit::usage, "--explain is for people; leave it out, or leave out --format: JSON and CSV have every term");
+    if (!o.as.empty()) choose("as", o.as, Choices<bool>{{"reframe", true}});
+    if (!o.as.empty() && (o.explain || o.format != Format::text))
+        fail(Exit::usage,
+             "--as reframe prints JSON for ReFrame; leave out " + std::string(o.explain ? "--explain" : "--format"));
+    if (o.as.empty() && !values["system"].defaulted())
+        fail(Exit::usage, "--system is for --as reframe; leave it out, or add --as reframe");
     if (!o.precision.empty()) choose("precision", o.precision, precision_choices());
     if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
         fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));

@@ -17,6 +17,8 @@ struct PredictOptions {
     std::vector<std::string> from;
     std::string ranks;  ///< as the user wrote it
     Format format = Format::text;
+    std::string as;            ///< "reframe": print references of ReFrame; empty: do not
+    std::string system = "*";  ///< SYSTEM:PARTITION of these references
     bool explain = false;
     std::string plot;  ///< a file for a picture; empty: none
 };

@@ -33,6 +33,7 @@ LEFT_OUT = [
     (r"bench --model resnet50 --batch-per-rank (32$|128)", "minutes to hours; the one with a timeline runs"),
     (r"info --plans", "minutes; CudaPlansOf lists plans"),
     (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
+    (r"^pip install reframe-hpc|\breframe -C\b", "needs a package from PyPI and Slurm; Reframe runs the same locally"),
     (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
     (PYTHON, "Python with torchvision or onnxruntime; make test-interchange does this"),
     (r"import --from resnet", "needs weights of torchvision; make test-interchange imports them"),

@@ -1,0 +1,111 @@
+"""Convoy as tests of ReFrame. ConvoyAccept says whether the cluster is right. ConvoyBench and ConvoyCommTest
+compare images/s and the bandwidth of all-reduces with what `convoy predict --as reframe` expects; $CONVOY_REFERENCES
+names its files, separated by colons. README.md in this folder says how to run them."""
+
+import json
+import os
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import parameter, performance_function, run_after, sanity_function, variable
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONVOY = os.path.abspath(os.environ.get("CONVOY", f"{HERE}/../../build/convoy"))
+
+
+def read_cells():
+    paths = os.environ.get("CONVOY_REFERENCES")
+    if not paths:
+        raise ValueError("CONVOY_REFERENCES names no file: write one with convoy predict --as reframe")
+    cells = []
+    for path in paths.split(":"):
+        with open(path, encoding="utf-8") as file:
+            cells += json.load(file)
+    return cells
+
+
+CELLS = read_cells()
+# The largest cell of each system:partition, which usually is all of it.
+WHOLE = list({cell["system"]: cell for cell in sorted(CELLS, key=lambda cell: cell["ranks"])}.values())
+
+
+def name_of(cell):
+    return f"{cell['system']}_{cell['model']}_{cell['ranks']}"
+
+
+class Convoy(rfm.RunOnlyRegressionTest):
+    """What the tests share; each has a parameter `cell` of CELLS."""
+
+    valid_prog_environs = ["*"]
+    executable = CONVOY
+    time_limit = "30m"
+
+    @run_after("init")
+    def place(self):
+        self.valid_systems = [self.cell["system"]]
+        self.num_tasks, self.num_tasks_per_node = self.cell["ranks"], self.cell["ranks_per_node"]
+
+    def call(self, command, *options):
+        self.executable_opts = [command, "--device", self.cell["device"], *options]
+
+    def expect(self, command, name, *options):
+        """Calls a command with the options of the cell, and takes its reference from there."""
+        expected = self.cell[command]
+        self.call(command, *expected["options"], *options)
+        self.reference = {self.cell["system"]: {name: tuple(expected["reference"])}}
+
+
+@rfm.simple_test
+class ConvoyAccept(Convoy):
+    """Fails if the verdict is FAIL. Its report is in the output folder of the test, as accept/accept.json."""
+
+    cell = parameter(WHOLE, fmt=name_of)
+    level = variable(str, value="standard")
+    keep_files = ["accept"]
+
+    @run_after("init")
+    def choose_level(self):
+        self.call("accept", "--level", self.level, "--output", "accept")
+
+    @sanity_function
+    def accepted(self):
+        return sn.assert_found(r"^verdict: (PASS|WARN)$", self.stdout, "convoy accept has not accepted the cluster")
+
+
+@rfm.simple_test
+class ConvoyBench(Convoy):
+    """Measures training steps of the model that the cell names, on made-up images."""
+
+    cell = parameter(CELLS, fmt=name_of)
+    steps = variable(int, value=100)
+
+    @run_after("init")
+    def choose_steps(self):
+        self.expect("bench", "images_per_s", "--steps", str(self.steps), "--profile-steps", "0")
+
+    @sanity_function
+    def has_result(self):
+        return sn.assert_found(r'^\{"bench":', self.stdout)
+
+    @performance_function("images/s")
+    def images_per_s(self):
+        return sn.extractsingle(r'"images_per_second":\{"median":([^,]+)', self.stdout, 1, float)
+
+
+@rfm.simple_test
+class ConvoyCommTest(Convoy):
+    """Checks and measures all-reduces of the size that the cell names."""
+
+    cell = parameter([cell for cell in CELLS if "comm-test" in cell], fmt=name_of)
+
+    @run_after("init")
+    def choose_format(self):
+        self.expect("comm-test", "bus_bandwidth", "--log-format", "nccl-tests")
+
+    @sanity_function
+    def sums_are_right(self):
+        return sn.assert_found(r"^# Out of bounds values : 0 OK$", self.stdout)
+
+    @performance_function("GB/s")
+    def bus_bandwidth(self):
+        return sn.extractsingle(r"^# Avg bus bandwidth +: (\S+)", self.stdout, 1, float)
