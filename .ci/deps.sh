@@ -94,11 +94,13 @@ TABLE
 # For `make test-fresh`.
 fresh_needs() { echo "debootstrap|debootstrap|a Debian of your own|PATH=\$PATH:/usr/sbin command -v debootstrap"; }
 
-# For .ci/run, which builds the same sources twice, and opens the page of evaluate --report.
+# For .ci/run, which builds the same sources twice, opens the page of evaluate --report, and checks
+# accept.prom. The package of promtool also starts a server where systemd runs.
 ci_needs() {
   cat <<'TABLE'
 ccache|ccache|module load ccache|command -v ccache
 Chromium|chromium|a browser|command -v chromium
+promtool|prometheus|a release of Prometheus|command -v promtool
 TABLE
 }
 

@@ -275,5 +275,25 @@ TEST(Accept, PrometheusHasALineForEachLevelThatRan) {
     EXPECT_NE(text.find("convoy_accept_drain{host=\"node07\"} 1\n"), std::string::npos);
 }
 
+// promtool reads a file as Prometheus does, and checks names, types and help texts.
+TEST(Accept, PromtoolHasNothingToSayAboutThePrometheusFile) {
+    if (run("command -v promtool").code != 0) GTEST_SKIP() << "no promtool; it is in Debian's package prometheus";
+    const TempDir dir;
+    const auto check = [&](const std::string& text) {
+        write_file(dir.path("accept.prom"), text);
+        const Finished f = run("promtool check metrics <" + dir.path("accept.prom"));
+        return std::to_string(f.code) + f.out + f.err;
+    };
+    Acceptance odd = some_results();
+    odd.levels[1].blamed[0].host = R"(a "node" \ of somebody)";
+    Acceptance begun = some_results();
+    begun.levels.clear();
+    begun.not_run = {"sums"};
+    for (const Acceptance& a : {some_results(), odd, begun}) EXPECT_EQ(check(acceptance_prometheus(a)), "0");
+    std::string wrong = acceptance_prometheus(odd);
+    wrong.erase(wrong.find('\\'), 1);
+    EXPECT_NE(check(wrong).find("parsing error"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace convoy::test
