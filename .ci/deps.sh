@@ -3,8 +3,8 @@
 # otherwise it prints what is missing and the module that usually provides it). `install jobs`,
 # `install fuzz`, `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`,
 # `make test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers` and `make
-# test-interchange`, `tensorboard` the reader for tests of src/plot/to_tensorboard.py, `reframe` what
-# runs jobs/reframe/convoy.py. `info` prints what was found and where.
+# test-interchange`, `tensorboard` the reader for tests of src/plot/to_tensorboard.py, and `reframe`
+# what runs jobs/reframe/convoy.py. `info` prints what was found and where.
 # Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -14,6 +14,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char* published_file = "output/published/resnet50-v100.csv";
+constexpr const char* published_runs_file = "output/published/pyramidnet-p100.csv";
 
 Format format_of(const std::string& text) {
     if (text == "text") return Format::text;
@@ -91,6 +92,8 @@ int report(const std::vector<std::string>& args) {
     for (const std::string& run : values["run"].as<std::vector<std::string>>()) runs.push_back(summarise(run));
     if (!o.scaling) {
         compare(runs, default_options());
+        if (const std::string path = project_file(published_runs_file); !path.empty())
+            add_published(runs, read_published_runs(path));
         std::fputs(summaries_as(runs, format).c_str(), stdout);
         return 0;
     }

@@ -66,4 +66,11 @@ void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults) {
     }
 }
 
+void add_published(std::vector<RunSummary>& runs, const std::vector<PublishedRun>& published) {
+    for (RunSummary& s : runs)
+        for (const PublishedRun& p : published)
+            if (p.model == s.model && p.image_size == s.image_size && (s.classes == 0 || s.classes == p.classes))
+                s.published.push_back(p);
+}
+
 }  // namespace convoy

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "report/published_runs.h"
 #include "report/scaling.h"
 #include "run/configuration.h"
 #include "run/metrics_file.h"
@@ -42,6 +43,7 @@ struct RunSummary {
     /// set by compare(): options that differ between runs, the same names for all; empty: not
     /// recorded
     ConfigPairs differing;
+    std::vector<PublishedRun> published;  ///< set by add_published()
 };
 
 /// Summarises a run. `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no
@@ -56,6 +58,9 @@ ScalingRun as_scaling_run(const RunSummary&);
 /// without an evaluation come last, in the order given. An option that a run did not record counts
 /// as its default.
 void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults);
+
+/// Sets RunSummary::published to the trainings of the same model and images.
+void add_published(std::vector<RunSummary>& runs, const std::vector<PublishedRun>&);
 
 /// Returns the table that compares runs, in the order given.
 std::string comparison_text(const std::vector<RunSummary>&);

@@ -52,6 +52,19 @@ TextTable event_table(const RunSummary& s) {
     return table;
 }
 
+/// Returns the run and the published trainings beside it.
+TextTable published_table(const RunSummary& s) {
+    TextTable table{{"beside", "nodes-ranks", "global batch", "step (ms)", "epoch (s)", "images/s", "utilisation"}, {}};
+    table.rows.push_back({"this run", formatted("%lld-%lld", (long long)s.hosts, (long long)s.ranks),
+                          std::to_string(s.global_batch), number(".1f", s.step_seconds, 1e3),
+                          number(".2f", s.epoch_seconds), number(".1f", s.images_per_second), "see above"});
+    for (const PublishedRun& p : s.published)
+        table.rows.push_back({p.source, formatted("%lld-%lld", (long long)p.nodes, (long long)p.gpus),
+                              std::to_string(p.global_batch), number(".1f", p.step_seconds, 1e3),
+                              number(".0f", p.epoch_seconds), number(".1f", p.images_per_second()), p.utilisation});
+    return table;
+}
+
 std::string indented(const std::string& text) {
     std::string out;
     std::istringstream lines(text);
@@ -87,6 +100,7 @@ std::string as_paragraph(const RunSummary& s) {
                       number(".3f", s.comm_exposed_seconds, 1e3).c_str());
     if (const std::string who = straggler(s); !who.empty()) text += "  slowest        " + who + "\n";
     text += indented(as_text(rank_table(s)));
+    if (!s.published.empty()) text += indented(as_text(published_table(s)));
     return s.events.empty() ? text : text + indented(as_text(event_table(s)));
 }
 
@@ -169,6 +183,16 @@ nlohmann::ordered_json as_object(const RunSummary& s) {
                                 {"comm_exposed_seconds", s.comm_exposed_seconds}};
     j["options_that_differ"] = nlohmann::ordered_json::object();
     for (const auto& [option, value] : s.differing) j["options_that_differ"][option] = value;
+    for (const PublishedRun& p : s.published)
+        j["published"].push_back({{"source", p.source},
+                                  {"nodes", p.nodes},
+                                  {"gpus", p.gpus},
+                                  {"global_batch", p.global_batch},
+                                  {"step_seconds", p.step_seconds},
+                                  {"epoch_images", p.epoch_images},
+                                  {"epoch_seconds", p.epoch_seconds},
+                                  {"images_per_second", p.images_per_second()},
+                                  {"utilisation", p.utilisation}});
     j["ranks_seconds"] = nlohmann::ordered_json::array();
     for (const RankTotals& r : s.of_ranks)
         j["ranks_seconds"].push_back({{"rank", r.rank},
@@ -211,6 +235,7 @@ std::string summaries_as(const std::vector<RunSummary>& runs, Format format) {
         const std::string who = straggler(s);
         text += "\n### " + as_markdown_text(s.run) + "\n\n" + as_markdown(rank_table(s)) + "\n" +
                 (who.empty() ? "" : as_markdown_text(who) + "\n\n") +
+                (s.published.empty() ? "" : as_markdown(published_table(s)) + "\n") +
                 (s.events.empty() ? "" : as_markdown(event_table(s)));
     }
     return text;
