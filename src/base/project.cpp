@@ -28,13 +28,29 @@ fs::path executable() {
 /// `owners`. So must links among these: another user's link may lead elsewhere a moment later.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
-    struct stat itself{}, target{};
+    struct stat itself {
+    }, target{};
     for (const fs::path& part : relative) {
         path /= part;
         if (::lstat(path.c_str(), &itself) != 0 || !owners.contains(itself.st_uid)) return false;
         if (::stat(path.c_str(), &target) != 0 || !owners.contains(target.st_uid)) return false;
     }
     return true;
+}
+
+/// Returns the path of this executable, or of the file that its owner has put there since, as a
+/// build does. Empty if there is neither. Another user's file does not count: in /tmp, others can
+/// make one where the executable was removed.
+std::string own_executable() {
+    std::string path = executable().string();
+    struct stat itself {
+    }, named{};
+    if (::stat(running, &itself) != 0) return "";
+    const auto is_there = [&] { return ::stat(path.c_str(), &named) == 0 && S_ISREG(named.st_mode); };
+    if (is_there() && named.st_dev == itself.st_dev && named.st_ino == itself.st_ino) return path;
+    constexpr std::string_view removed = " (deleted)";  // as Linux writes it
+    if (path.ends_with(removed)) path.resize(path.size() - removed.size());
+    return is_there() && named.st_uid == itself.st_uid ? path : "";
 }
 
 }  // namespace
@@ -47,7 +63,7 @@ std::string project_file(const std::string& relative) {
     }
     const fs::path self = executable(), checkout = self.parent_path().parent_path(), sources = CONVOY_SOURCES;
     std::set<uid_t> owners{0, ::geteuid()};
-    struct stat status{};
+    struct stat status {};
     if (::stat(running, &status) == 0) owners.insert(status.st_uid);
     std::set<uid_t> of_checkout = owners;
     // The owner of the checkout could replace the executable too, so trust that owner's files.
@@ -56,17 +72,6 @@ std::string project_file(const std::string& relative) {
     // The folders above the sources too: where they were removed, others may make them again.
     const bool is_own = sources.is_absolute() && is_of(owners, "/", sources.relative_path() / relative);
     return is_own ? (sources / relative).string() : "";
-}
-
-std::string own_executable() {
-    std::string path = executable().string();
-    struct stat itself{}, named{};
-    if (::stat(running, &itself) != 0) return "";
-    const auto is_there = [&] { return ::stat(path.c_str(), &named) == 0 && S_ISREG(named.st_mode); };
-    if (is_there() && named.st_dev == itself.st_dev && named.st_ino == itself.st_ino) return path;
-    constexpr std::string_view removed = " (deleted)";  // as Linux writes it
-    if (path.ends_with(removed)) path.resize(path.size() - removed.size());
-    return is_there() && named.st_uid == itself.st_uid ? path : "";
 }
 
 std::string own_command() {

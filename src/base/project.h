@@ -10,13 +10,9 @@ namespace convoy {
 /// may create files where the executable was copied or built.
 std::string project_file(const std::string& relative);
 
-/// Returns the path of this executable, or of the file that its owner has put there since, as a
-/// build does. Empty if there is neither. Another user's file does not count: in /tmp, others can
-/// make one where the executable was removed.
-std::string own_executable();
-
-/// Returns the command that starts this executable from the current folder: "build/convoy", or its
-/// whole path. It is "convoy" if own_executable() is empty.
+/// Returns the command that starts this executable from the current folder, for messages:
+/// "build/convoy", or its whole path. It names the file that the executable's owner has put there
+/// since, as a build does. It is "convoy" if the file was removed, or is another user's.
 std::string own_command();
 
 }  // namespace convoy

@@ -1,6 +1,8 @@
 // convoy sweep: trains once for each combination of some options' values, one after the other, and
 // compares the runs. Each training is a separate process, so that one that fails does not end
 // the others.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -48,11 +50,13 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run, const std::string& executable,
-                                    const std::string& mpirun) {
+/// Returns the command of a training. It starts the file that runs now, by the kernel's link to it:
+/// another user may have put another file at its path.
+std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run, const std::string& mpirun) {
     std::vector<std::string> words;
     if (spec.ranks > 0) words = {mpirun, "-np", std::to_string(spec.ranks)};
-    words.push_back(executable);
+    // mpirun starts the ranks on this machine, where the number of this process leads to its file
+    words.push_back("/proc/" + (spec.ranks > 0 ? std::to_string(::getpid()) : "self") + "/exe");
     words.emplace_back("train");
     words.insert(words.end(), run.args.begin(), run.args.end());
     return words;
@@ -66,7 +70,7 @@ std::string words_of(int code) {
         case int(Exit::io): return "cannot write";
         case int(Exit::comm): return "communication failed";
         case int(Exit::out_of_memory): return "not enough memory";
-        case 127: return "could not be started; --ranks needs mpirun in PATH";
+        case 127: return "could not be started; it needs /proc, and with --ranks mpirun in PATH";
         default: return code > 128 ? std::string(strsignal(code - 128)) : "see above";
     }
 }
@@ -123,13 +127,8 @@ Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
         const SweepRun& run = spec.runs[i];
         std::printf("sweep     %zu of %zu: %s\n", i + 1, spec.runs.size(), printable(run.name).c_str());
         std::fflush(stdout);
-        const std::string folder = spec.output + "/" + run.name, executable = own_executable();
-        if (executable.empty()) {
-            if (outcome.first_failure == 0) outcome.first_failure = int(Exit::io);
-            outcome.failed.push_back(folder + ": the executable was removed, or is another user's; build it again");
-            continue;
-        }
-        const int code = signals.run(command_of(spec, run, executable, mpirun));
+        const std::string folder = spec.output + "/" + run.name;
+        const int code = signals.run(command_of(spec, run, mpirun));
         if (code == 0) outcome.done.push_back(folder);
         outcome.stopped = stopped_with(code, signals.received());
         if (outcome.stopped != 0) break;
