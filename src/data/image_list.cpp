@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -24,6 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
+constexpr size_t most_line_bytes = 64 << 10;  // a member's name in an archive has at most 32 KiB
 
 /// A line "PATH LABEL", split at its last blank.
 struct ListLine {
@@ -37,6 +37,8 @@ std::vector<ListLine> read_list(const std::string& path) {
     for (const std::string& line : lines_of_input(path, most_list_bytes, advice)) {
         ++number;
         if (line.empty()) continue;
+        if (line.size() > most_line_bytes)
+            fail(Exit::bad_input, path + ":" + std::to_string(number) + ": is longer than 64 KiB; " + advice);
         const size_t blank = line.find_last_of(" \t");
         const size_t end = blank == std::string::npos ? blank : line.find_last_not_of(" \t", blank);
         if (end == std::string::npos)
@@ -66,23 +68,48 @@ void add_listed_files(const std::string& root, const std::vector<ListLine>& line
     }
 }
 
-/// True if `path` is a folder followed by "/" and `tail`.
-bool ends_path(const std::string& tail, const std::string& path) {
-    return path.size() > tail.size() && path[path.size() - tail.size() - 1] == '/' && path.ends_with(tail);
+/// Compares two texts from their ends.
+bool is_before_from_the_end(std::string_view a, std::string_view b) {
+    return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend());
 }
 
 /// The members of archives, by the names that a list's lines may have for them.
 struct MembersByName {
-    std::multimap<std::string_view, const ListedImage*> by_member, by_name;  ///< full name; class and file
-    std::multimap<std::string, const ListedImage*> by_file;                  ///< file name without folder
+    using Names = std::multimap<std::string_view, const ListedImage*>;
+    Names by_member, by_name;                ///< full name; class and file
+    std::vector<const ListedImage*> by_end;  ///< in the order of the full names, read from their ends
 
     explicit MembersByName(const std::vector<ListedImage>& images) {
         for (const ListedImage& image : images) {
             if (image.member.empty()) continue;  // a separate file
             by_member.emplace(image.member, &image);
             by_name.emplace(image.name, &image);
-            by_file.emplace(fs::path(image.member).filename(), &image);
+            by_end.push_back(&image);
         }
+        std::ranges::sort(by_end, is_before_from_the_end, &ListedImage::member);
+    }
+
+    /// Returns the members with this name, in their order.
+    static std::vector<const ListedImage*> named(std::string_view name, const Names& names) {
+        std::vector<const ListedImage*> found;
+        const auto [begin, end] = names.equal_range(name);
+        for (auto it = begin; it != end; ++it) found.push_back(it->second);
+        return found;
+    }
+
+    /// Returns the members whose full name ends with "/" and `path`, and those whose full name
+    /// follows a "/" in `path`, in their order. Compares `path` with few of the other members.
+    std::vector<const ListedImage*> ending_alike(const std::string& path) const {
+        const std::string tail = "/" + path;
+        std::vector<const ListedImage*> found;
+        auto it = std::ranges::lower_bound(by_end, tail, is_before_from_the_end, &ListedImage::member);
+        for (; it != by_end.end() && (*it)->member.ends_with(tail); ++it) found.push_back(*it);
+        for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+            const auto whole = named(std::string_view(path).substr(slash + 1), by_member);
+            found.insert(found.end(), whole.begin(), whole.end());
+        }
+        std::sort(found.begin(), found.end());  // they are elements of one vector
+        return found;
     }
 };
 
@@ -91,26 +118,15 @@ struct MembersByName {
 const ListedImage& find_member(const std::string& path, const MembersByName& members, const std::string& list,
                                const ImageList& of) {
     const std::string normal = normal_name(path);
-    const ListedImage *found = nullptr, *other = nullptr;
-    for (const auto* named : {&members.by_member, &members.by_name}) {
-        const auto [begin, end] = named->equal_range(normal);
-        if (begin == end) continue;
-        found = std::prev(end)->second;
-        if (std::next(begin) != end) other = std::prev(end, 2)->second;
-        break;
-    }
-    if (!found) {
-        const auto [begin, end] = members.by_file.equal_range(fs::path(normal).filename());
-        for (auto it = begin; it != end; ++it)
-            if (ends_path(normal, it->second->member) || ends_path(it->second->member, normal))
-                other = std::exchange(found, it->second);
-    }
-    if (!found) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
+    std::vector<const ListedImage*> found = members.named(normal, members.by_member);
+    if (found.empty()) found = members.named(normal, members.by_name);
+    if (found.empty()) found = members.ending_alike(normal);
+    if (found.empty()) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
     const auto place = [&](const ListedImage& image) { return of.sources[image.source].shown + ": " + image.member; };
-    if (other)
-        fail(Exit::bad_input, list + ": " + path + " may be " + place(*other) + ", or " + place(*found) +
-                                  "; write more of its path, or rename one of the two");
-    return *found;
+    if (found.size() > 1)
+        fail(Exit::bad_input, list + ": " + path + " may be " + place(*found.end()[-2]) + ", or " +
+                                  place(*found.back()) + "; write more of its path, or rename one of the two");
+    return *found.back();
 }
 
 /// Keeps the members of archives that a list names, and sets its labels.

@@ -120,7 +120,7 @@ private:
     /// one class.
     void add_class_archive(const TarPlace& archive) {
         const bool is_plain = lower(archive.name).ends_with(".tar");
-        if (!is_plain && !any_plain_archive()) return to_.skip(Skipped::archive, archive.name);
+        if (!is_plain && !holds_plain_archives_) return to_.skip(Skipped::archive, archive.name);
         if (!is_plain)
             fail(Exit::bad_input,
                  place(archive) + ": is compressed within another archive, which is not read; unpack the outer one");
@@ -145,10 +145,6 @@ private:
             fail(Exit::bad_input, place(archive) +
                                       ": holds several folders, and an archive in an archive is one class; "
                                       "unpack the outer one");
-    }
-    bool any_plain_archive() const {
-        return std::any_of(members_.begin(), members_.end(),
-                           [](const TarPlace& member) { return lower(member.name).ends_with(".tar"); });
     }
     void add_by_name(const TarPlace& member) {
         const std::string folder = parent_of(member.name), label = folder.empty() ? stem_of(file_.path()) : folder;
@@ -198,6 +194,8 @@ private:
     ImageList& to_;
     const int32_t source_;
     const std::vector<TarPlace> members_;
+    const bool holds_plain_archives_ =
+        std::ranges::any_of(members_, [](const TarPlace& member) { return lower(member.name).ends_with(".tar"); });
 };
 
 /// Returns the kind of an archive that Convoy does not read, from its first bytes; else empty.

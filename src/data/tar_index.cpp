@@ -153,9 +153,11 @@ private:
     /// false if only zeros follow.
     bool find_next_archive() {
         const int64_t mark = at_;
+        constexpr int64_t most = 1 << 20;
+        int64_t length = 8 * block;  // the next archive often follows at once
         std::vector<char> part;
-        for (int64_t at = mark + block; at < end_; at += int64_t(part.size())) {
-            part.resize(size_t(std::min<int64_t>(end_ - at, 1 << 20)));
+        for (int64_t at = mark + block; at < end_; at += int64_t(part.size()), length = std::min(2 * length, most)) {
+            part.resize(size_t(std::min(end_ - at, length)));
             file_.read(at, int64_t(part.size()), part.data());
             const auto found = std::find_if(part.begin(), part.end(), [](char c) { return c != 0; });
             if (found == part.end()) continue;

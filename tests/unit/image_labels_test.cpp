@@ -1,10 +1,40 @@
 // Tests which class an image gets from its label, and which image a line of a list means.
+#include <algorithm>
+#include <ctime>
+#include <functional>
+
 #include "tests/unit/image_lists.h"
 
 namespace convoy::test {
 namespace {
 
-class ImageLabels : public ImageLists {};
+class ImageLabels : public ImageLists {
+protected:
+    /// Makes an archive with members of these names: Python's `name`, which may use the variable i.
+    std::string archive_of(const std::string& name, int count) const {
+        const std::string archive = dir_.path("many.tar");
+        EXPECT_EQ("", run("python3 -c \"import tarfile\nwith tarfile.open('" + archive +
+                          "', 'w', format=tarfile.USTAR_FORMAT) as tar:\n    for i in range(" + std::to_string(count) +
+                          "): tar.addfile(tarfile.TarInfo(" + name + "))\"")
+                          .err);
+        return archive;
+    }
+    /// Returns the processor's time that this takes, the shortest of three.
+    static double seconds_of(const std::function<void()>& work) {
+        double least = 1e9;
+        for (int i = 0; i < 3; ++i) {
+            const std::clock_t start = std::clock();
+            work();
+            least = std::min(least, double(std::clock() - start) / CLOCKS_PER_SEC);
+        }
+        return least;
+    }
+};
+
+// Four times as many names take four times as long, and some more for sorting. They took sixteen
+// times as long when each line was compared with each member.
+constexpr int few = 5'000, many = 4 * few;
+constexpr double most_longer = 9;
 
 // Each class has its own 1.jpg, and each archive its own copy of all.
 TEST_F(ImageLabels, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
@@ -39,11 +69,7 @@ TEST_F(ImageLabels, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
 // No line is compared with every member of its file name if it names one in full.
 TEST_F(ImageLabels, AListMayNameManyMembersOfOneFileName) {
     constexpr int count = 30'000;
-    const std::string archive = dir_.path("many.tar"), list = dir_.path("list.txt");
-    ASSERT_EQ("", run("python3 -c \"import tarfile\nwith tarfile.open('" + archive +
-                      "', 'w', format=tarfile.USTAR_FORMAT) as tar:\n    for i in range(" + std::to_string(count) +
-                      "): tar.addfile(tarfile.TarInfo(f'data/{i}/img.jpg'))\"")
-                      .err);
+    const std::string archive = archive_of("f'data/{i}/img.jpg'", count), list = dir_.path("list.txt");
     for (const char* folder : {"data/", ""}) {
         std::string lines;
         for (int i = 0; i < count; ++i)
@@ -54,6 +80,37 @@ TEST_F(ImageLabels, AListMayNameManyMembersOfOneFileName) {
         for (const ListedImage& image : found.images)
             EXPECT_EQ(image.label, std::to_string(std::stoi(image.member.substr(5)) % 7)) << image.member;
     }
+}
+
+TEST_F(ImageLabels, LinesAreMatchedByTheirEndsInTimeThatGrowsWithTheirNumber) {
+    const std::string list = dir_.path("list.txt");
+    const auto seconds = [&](const std::string& before, int count) {
+        const std::string archive = archive_of("f'data/{i}/train/img.jpg'", count);
+        std::string lines;
+        for (int i = 0; i < count; ++i) lines += before + std::to_string(i) + "/train/img.jpg 0\n";
+        write_file(list, lines);
+        return seconds_of([&] { EXPECT_EQ(listed({archive}, list).images.size(), size_t(count)); });
+    };
+    for (const char* before : {"", "/mnt/data/"})
+        EXPECT_LT(seconds(before, many), most_longer * seconds(before, few)) << "'" << before << "'";
+}
+
+TEST_F(ImageLabels, CompressedArchivesInAnArchiveTakeTimeThatGrowsWithTheirNumber) {
+    const auto seconds = [&](int count) {
+        const std::string archive = archive_of("f'{i}.tar.gz' if i else 'n01/x.jpg'", count);
+        return seconds_of([&] {
+            const ImageList list = listed({archive});
+            EXPECT_EQ(list.images.size(), 1u);
+            EXPECT_EQ(list.count(Skipped::archive).count, count - 1);
+        });
+    };
+    EXPECT_LT(seconds(many), most_longer * seconds(few));
+}
+
+TEST_F(ImageLabels, ALineOfAnyLengthIsRefused) {
+    const std::string list = dir_.path("list.txt");
+    write_file(list, "n01/x.jpg 0\n" + std::string(70'000, '/') + "x.jpg 0\n");
+    EXPECT_EQ("", problem({tar("n01")}, {"list.txt:2", "longer than 64 KiB"}, list));
 }
 
 // Sorted by class and name, as if "7" and "07" were written alike.

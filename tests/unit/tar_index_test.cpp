@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <sstream>
 
 #include "tests/support/support.h"
@@ -133,6 +134,40 @@ TEST_F(TarIndex, SparseFilesAreRefusedInEveryForm) {
         ASSERT_EQ(run("cd " + dir_.path() + " && tar --sparse --format=" + format + " -cf sparse.tar hole").code, 0);
         EXPECT_EQ("", problem(read_file(dir_.path("sparse.tar")), {"sparse"})) << format;
     }
+}
+
+// A kilobyte that claims a terabyte is refused for what it is, before any of it is read.
+TEST_F(TarIndex, SparseFilesMayClaimNothing) {
+    constexpr size_t TB = 1'000'000'000'000;
+    const auto pax = [&](const std::string& key) {
+        const std::string tail = " " + key + "=" + std::to_string(TB) + "\n";
+        return member("pax", std::to_string(tail.size() + 2) + tail, 'x');
+    };
+    for (const char* key : {"GNU.sparse.size", "GNU.sparse.realsize", "GNU.sparse.map"})
+        EXPECT_EQ("", problem(pax(key) + one_ + end_mark, {path_, "holds a sparse file"})) << key;
+    EXPECT_EQ("", problem(member("hole.jpg", "", 'S') + end_mark, {path_, "holds a sparse file"}));
+    EXPECT_EQ("", problem(pax("size") + one_ + end_mark, {path_, "reaches beyond its end"}));
+    constexpr size_t most_of_the_field = (size_t(8) << 30) - 1;
+    for (const char type : {'0', 'S', 'x', 'L'})
+        EXPECT_EQ("", problem(member("hole.jpg", "", type, most_of_the_field), {path_, "reaches beyond its end"}))
+            << type;
+}
+
+// A megabyte was read after each mark of an end.
+TEST_F(TarIndex, ManyArchivesInOneTakeTheTimeOfTheirBytes) {
+    const auto seconds = [&](const std::string& part) {
+        std::string all;
+        for (int i = 0; i < 5'000; ++i) all += part;
+        write_file(path_, all + end_mark);
+        const InputBytes file(path_);
+        int found = 0;
+        const std::clock_t start = std::clock();
+        index_tar(file, 0, file.size(), [&](const TarPlace&) { ++found; });
+        EXPECT_EQ(found, 5'000);
+        return double(std::clock() - start) / CLOCKS_PER_SEC;
+    };
+    const double apart = seconds(one_ + std::string(block, '\0')), together = seconds(one_);
+    EXPECT_LT(apart, 8 * together) << together << " s without the marks";
 }
 
 TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
