@@ -20,6 +20,9 @@ quoted() {
   printf '%s\n' "${words[*]}"
 }
 
+# regular_file PATH WHAT: fails for a pipe, which a script would wait for, and for a device.
+regular_file() { [[ -f $1 ]] || fail "$2 $1 is not a regular file: give a file, no pipe and no folder"; }
+
 source jobs/outer_job.sh
 
 # PBS splits the values of variables at commas and backslashes, and strips blanks off their ends.
@@ -41,6 +44,7 @@ read_site() {
   names=$(basename -a -s .env "${files[@]}" | paste -sd ' ' -)
   [[ ${#files[@]} -eq 1 ]] || fail "there are several site files; set CONVOY_SITE to one of: $names"
   [[ -e ${files[0]} ]] || return 0 # no site file: the scheduler's defaults
+  regular_file "${files[0]}" "the site file"
   set +eu                          # module systems fail with -eu
   # shellcheck disable=SC1090
   source "${files[0]}"
@@ -130,12 +134,20 @@ pbs_time_limit() {
 }
 
 # ---- the launch lines ----------------------------------------------------------------------------
-# Sets `recipe` and `args` from the arguments of a script: [RECIPE.cfg] [options].
+# Sets `recipe_text` from a recipe. Reads at most the 1 MiB that Convoy accepts, and does not wait
+# for a pipe that has taken its place.
+read_recipe() {
+  [[ -e $1 ]] || fail "there is no recipe $1; input/recipes/ has some"
+  regular_file "$1" "the recipe"
+  recipe_text=$(dd if="$1" iflag=nonblock bs=64K count=16 2>/dev/null | tr -d '\0') || fail "the recipe $1 cannot be read: check its permissions"
+}
+
+# Sets `recipe`, `recipe_text` and `args` from the arguments of a script: [RECIPE.cfg] [options].
 read_arguments() {
-  recipe='' args=()
+  recipe='' recipe_text='' args=()
   if [[ $# -gt 0 && $1 != -* ]]; then
     recipe=$1
-    [[ -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
+    read_recipe "$recipe"
     args=(--config "$recipe")
     shift
   fi
@@ -144,7 +156,7 @@ read_arguments() {
 given() { # succeeds if the arguments or the recipe have this option
   local a
   for a in "${args[@]}"; do [[ $a != "--$1" && $a != "--$1="* ]] || return 0; done
-  [[ -n $recipe ]] && grep -Eq "^[[:space:]]*$1[[:space:]]*=" "$recipe"
+  grep -Eq "^[[:space:]]*$1[[:space:]]*=" <<<"$recipe_text"
 }
 # standard OPTION VALUE: adds the option unless the arguments or the recipe have it.
 standard() { given "$1" || args+=("--$1" "$2"); }
@@ -161,7 +173,7 @@ value_of() { # prints the value of an option in `args`
 model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 
 # Succeeds if the run's last record says that it was done.
-is_done() { tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'; }
+is_done() { [[ -f $output/metrics.jsonl ]] && tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'; }
 
 # train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, from the
 # newest checkpoint if there is one. elastic_nodes=N: trains like N whole nodes, on any number of

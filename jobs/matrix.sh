@@ -11,8 +11,8 @@ bench_on() {
   shift 3
   output=$out
   args=("$@")
-  recipe=$(value_of config)
-  [[ -z $recipe || -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
+  recipe=$(value_of config) recipe_text=''
+  [[ -z $recipe ]] || read_recipe "$recipe"
   standard steps 100
   standard device "$device"
   # Published figures of these models use ImageNet's images and classes. Other models use their

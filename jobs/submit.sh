@@ -24,6 +24,7 @@ script=$1
 shift
 [[ -e $script || ! -e $caller/$script ]] || script=$(realpath --relative-to=. "$caller/$script")
 [[ -e $script ]] || fail "there is no $script; jobs/README.md lists them"
+regular_file "$script" "the job script"
 
 # Recipes and data sets that exist only in the caller's folder get their whole path.
 arguments=()

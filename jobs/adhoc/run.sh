@@ -13,6 +13,7 @@ unset SLURM_JOB_ID SLURM_JOBID PBS_JOBID # a job around this script has other ho
 source jobs/common.sh
 hostfile=${HOSTFILE:-jobs/adhoc/hostfile}
 [[ -e $hostfile ]] || fail "there is no $hostfile: copy jobs/adhoc/hostfile.example to it and write your machines into it"
+regular_file "$hostfile" "the host file"
 mapfile -t hosts < <(sed -E 's/#.*//; /^[[:space:]]*$/d; s/^[[:space:]]*([^[:space:]]+).*/\1/' "$hostfile")
 [[ ${#hosts[@]} -gt 0 ]] || fail "$hostfile names no host"
 for host in "${hosts[@]}"; do

@@ -103,6 +103,39 @@ class SharedFolders(words.Words):
         self.assertEqual(code, 2, err)
         self.assertIn("1n1c_real.log was put there by another user", err)
 
+    def test_no_pipe_in_the_place_of_a_recipe_is_waited_for(self):
+        os.mkfifo(f"{self.dir}/pipe.cfg")
+        commands = {
+            "the recipe pipe.cfg": "source jobs/common.sh; launch=(env); train_on auto pipe.cfg --data data",
+            "the recipe ./pipe.cfg": "source jobs/common.sh; launch=(env); sweep_on auto lr=1,2 ./pipe.cfg --data data",
+            "the recipe data": "source jobs/common.sh; launch=(env); CELL=1n1g; bench_on cpu resnet50 out --config data",
+        }
+        for what, command in commands.items():
+            with self.subTest(command):
+                self.refused(f"{what} is not a regular file", f"timeout 20 bash -c '{command}'")
+
+    def test_no_pipe_that_takes_the_place_of_a_recipe_is_waited_for(self):
+        self.write("plain.cfg", "lr = 1\n")
+        self.stub("bin/dd", 'rm plain.cfg; mkfifo plain.cfg; exec /bin/dd "$@"')
+        code, out, err = self.bash("source jobs/common.sh; launch=(env); read_arguments plain.cfg; given lr || echo none")
+        self.assertEqual((code, out), (0, "none\n"), err)
+
+    def test_the_options_of_a_recipe_are_seen(self):
+        self.write("plain.cfg", "# data = no\n  output\t= here\nlr=1\0\n")
+        words = "for option in data output lr keep; do ! given $option || echo $option; done"
+        code, out, err = self.bash(f"source jobs/common.sh; read_arguments plain.cfg --keep 2; {words}")
+        self.assertEqual((code, out, err), (0, "output\nlr\nkeep\n", ""))
+
+    def test_no_other_pipe_is_waited_for(self):
+        os.mkfifo(f"{self.dir}/jobs/site/mine.env")
+        self.refused("the site file jobs/site/mine.env is not a regular file", "timeout 20 bash -c 'source jobs/common.sh'")
+        os.remove(f"{self.dir}/jobs/site/mine.env")
+        os.remove(f"{self.dir}/jobs/adhoc/hostfile")
+        os.mkfifo(f"{self.dir}/jobs/adhoc/hostfile")
+        self.refused("the host file jobs/adhoc/hostfile is not", "timeout 20 jobs/adhoc/run.sh --data data")
+        os.mkfifo(f"{self.dir}/my.sbatch")
+        self.refused("the job script my.sbatch is not a regular file", "timeout 20 jobs/submit.sh my.sbatch")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
