@@ -1,5 +1,8 @@
 #include "cli/error_files.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <filesystem>
 
 #include "base/durable.h"
@@ -88,6 +91,16 @@ std::string mistakes_csv(const ErrorAnalysis& a, const std::vector<std::string>&
     return as_csv(t);
 }
 
+/// Makes the folder of a report. Takes no folder and no link that is at its path by now, because
+/// another user may have made it.
+HeldFolder new_folder(const std::string& dir) {
+    const std::string path = without_slashes(dir);
+    make_folder_of(path);
+    if (::mkdir(path.c_str(), 0777) == 0) return HeldFolder(path);
+    if (errno != EEXIST) cannot_write(path);
+    fail(Exit::io, "--report " + dir + ": another folder has taken this path meanwhile; choose another");
+}
+
 }  // namespace
 
 ReportFolder::ReportFolder(const std::string& dir, bool overwrite) : dir_(dir), overwrite_(overwrite) {
@@ -139,8 +152,7 @@ nlohmann::ordered_json errors_as_json(const ErrorAnalysis& a, const MeasuredMode
 
 void ReportFolder::write(const ErrorAnalysis& a, const MeasuredModel& m, const SplitReader& reader) const {
     const std::vector<std::vector<uint8_t>> pictures = pictures_of(a, reader);
-    if (!there_) make_folder_of(dir_ + "/report.json");
-    const HeldFolder folder = there_ ? *there_ : HeldFolder(dir_, HeldFolder::IfLink::follow_own);
+    const HeldFolder folder = there_ ? *there_ : new_folder(dir_);
     std::error_code error;
     if (!there_ && !folder.names(error).empty())
         fail(Exit::io, "--report " + dir_ + ": another folder has taken this path meanwhile; choose another");

@@ -16,7 +16,7 @@ namespace convoy {
 nlohmann::ordered_json errors_as_json(const ErrorAnalysis&, const MeasuredModel&);
 
 /// The folder of a report. It is opened before the model is measured, and stays open, because
-/// another user may put another folder at its path meanwhile.
+/// another user may put another folder at its path meanwhile. If it is missing, write() makes it.
 class ReportFolder {
 public:
     /// Opens the folder if it is there. Throws Exit::usage if `dir` is not a folder, or is not
@@ -28,8 +28,9 @@ public:
     std::string warning() const;
     /// Writes the files of a report. Reads the images of mistakes from `reader`. Large ones are
     /// shrunk to a short side of 256 pixels. Vectors give no pictures. With `overwrite`, replaces
-    /// the files of an earlier report, and removes its pictures. Throws Exit::io, and
-    /// Exit::bad_input as SplitReader::read() does.
+    /// the files of an earlier report, and removes its pictures. Throws Exit::io, also if the
+    /// folder was missing and something has taken its path. Throws Exit::bad_input as
+    /// SplitReader::read() does.
     void write(const ErrorAnalysis&, const MeasuredModel&, const SplitReader& reader) const;
 
 private:

@@ -128,22 +128,15 @@ EvalResult measure(Comm& comm, Backend& backend, const Graph& graph, const State
     return *evaluator.run();
 }
 
-/// Collective. Measures the model, and writes the report.
-EvalResult measure_and_report(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
-                              const SplitReader& reader, const ModelFile& file, const EvaluateOptions& o) {
-    const auto start = std::chrono::steady_clock::now();
-    const ErrorAnalysis a = analyse(comm, backend, graph, state, data, file.preprocessing, o.batch * comm.size());
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    comm.together([&] {
-        if (comm.root()) o.report->write(a, {o.path, o.data, o.split, file.class_names}, reader);
-    });
-    const double images = double(data.info().images);
+/// Returns the figures of an analysis of all images.
+EvalResult result_of(const ErrorAnalysis& a, double seconds) {
+    const auto images = double(a.images());
     return {.loss = a.loss(),
             .accuracy = double(a.correct()) / images,
             .top5_accuracy = double(a.correct_in_five()) / images,
             .seconds = seconds,
             .correct = a.correct(),
-            .images = data.info().images};
+            .images = a.images()};
 }
 
 }  // namespace
@@ -183,17 +176,27 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(o.path, file, state, *backend); });
-    const EvalResult result = !o.report ? measure(comm, *backend, graph, state, data, file, o)
-                                        : measure_and_report(comm, *backend, graph, state, data, *reader, file, o);
+    std::optional<ErrorAnalysis> errors;  // of rank 0; other ranks have an empty one
+    EvalResult result;
+    if (o.report) {
+        const auto start = std::chrono::steady_clock::now();
+        errors.emplace(analyse(comm, *backend, graph, state, data, file.preprocessing, o.batch * comm.size()));
+        result = result_of(*errors, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    } else {
+        result = measure(comm, *backend, graph, state, data, file, o);
+    }
     comm.together([&] {
         if (comm.root() && !std::isfinite(result.loss))
             fail(Exit::bad_input, o.path + ": its outputs on " + o.data +
                                       " are not finite; its weights may be too large for --precision, or damaged");
     });
     terminal.close();
-    if (!comm.root()) return 0;
-    print(o, result);
-    if (o.report) Terminal(stderr, true).line("report    " + o.report->path() + "/report.html");
+    if (comm.root()) print(o, result);  // before the report, which may fail
+    if (!o.report) return 0;
+    comm.together([&] {
+        if (comm.root()) o.report->write(*errors, {o.path, o.data, o.split, file.class_names}, *reader);
+    });
+    Terminal(stderr, comm.root()).line("report    " + o.report->path() + "/report.html");
     return 0;
 }
 

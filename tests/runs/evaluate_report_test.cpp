@@ -220,6 +220,37 @@ TEST_F(EvaluateReport, IsWrittenIntoTheFolderOfTheStart) {
     expect_as_it_was(to);
 }
 
+// Another user may make it while the model is measured, and can then read and change the report.
+TEST_F(EvaluateReport, TakesNoFolderThatHasAppearedMeanwhile) {
+    const std::string to = out_.path("report"), target = out_.path("target");
+    const SplitReader reader(at("grey"), "test");
+    ErrorAnalysis analysis(reader.info().classes);
+    analysis.add(0, std::vector<float>(size_t(reader.info().classes)), 0);
+    fs::create_directory(target);
+    for (const bool is_link : {false, true}) {
+        const ReportFolder folder(to + "/", false);
+        if (is_link)
+            fs::create_directory_symlink("target", to);
+        else
+            fs::create_directory(to);
+        EXPECT_EQ("", problem_of_error(Exit::io, {"--report " + to, "another folder has taken this path"}, [&] {
+                      folder.write(analysis, {"model.h5", at("grey"), "test", reader.info().class_names}, reader);
+                  }));
+        EXPECT_TRUE(fs::is_empty(to)) << is_link;
+        fs::remove(to);
+    }
+}
+
+TEST_F(EvaluateReport, FiguresArePrintedEvenIfItCannotBeWritten) {
+    write_file(out_.path("file"), "");
+    for (const int ranks : {1, 2}) {
+        const Finished f = launch(ranks, "evaluate " + options("grey", "--report " + out_.path("file/report")));
+        EXPECT_EQ("", refusal(f, Exit::io, {out_.path("file/report"), "Not a directory"}));
+        EXPECT_NE(f.out.find("accuracy "), std::string::npos) << f.out;
+        EXPECT_EQ(f.err.find("report    "), std::string::npos) << f.err;
+    }
+}
+
 TEST_F(EvaluateReport, ComputesInBf16OnRequest) {
     const Finished low = evaluate("photos", "--format json --precision bf16");
     if (low.err.find("AVX-512") != std::string::npos) GTEST_SKIP() << low.err;
