@@ -46,7 +46,7 @@ std::string quoted(const std::string& text) {
 
 Fingerprints read_fingerprints(const std::string& path) {
     Fingerprints known;
-    constexpr size_t most = size_t(64) << 20;
+    constexpr size_t most = size_t(4) << 20;  // takes ten times as much memory, on each rank
     std::istringstream lines(text_of_input(path, most, "give a file that --save-fingerprint wrote"));
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
@@ -73,6 +73,7 @@ Fingerprints read_fingerprints(const std::string& path) {
 
 void save_fingerprints(const HeldPlace& place, const Fingerprints& seen) {
     Fingerprints all;
+    check_place(place);  // another user may have put a link or a pipe there since the start
     if (place.folder().has(place.name())) all = place.folder().named([&] { return read_fingerprints(place.path()); });
     for (const auto& [key, steps] : seen) {
         const auto known = all.find(key);

@@ -6,10 +6,10 @@
 
 namespace convoy {
 
-/// Throws Exit::bad_input for a line that is not of this form.
+/// Throws Exit::bad_input for a line that is not of this form, and for more than 4 MiB.
 Fingerprints read_fingerprints(const std::string& path);
 /// Adds fingerprints to a file, or makes it. Throws Exit::bad_input if the file has other bits for
-/// one of them.
+/// one of them. Throws Exit::io for a link or a pipe, and if it cannot be written.
 void save_fingerprints(const HeldPlace&, const Fingerprints&);
 
 }  // namespace convoy

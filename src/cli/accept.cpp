@@ -201,11 +201,11 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
             if (folder) write_reports(*folder, results);
         });
     }
+    print_lines(terminal, verdict_text(results.levels));
+    if (folder) terminal.line("report: " + folder->shown() + "/accept.json, junit.xml, accept.prom");
     comm.together([&] {
         if (saved) save_fingerprints(*saved, seen);
     });
-    print_lines(terminal, verdict_text(results.levels));
-    if (folder) terminal.line("report: " + folder->shown() + "/accept.json, junit.xml, accept.prom");
     return verdict_of(results.levels) == Outcome::fail ? int(Exit::not_accepted) : int(Exit::done);
 }
 

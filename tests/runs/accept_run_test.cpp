@@ -42,6 +42,16 @@ TEST_F(AcceptRun, AnySoundNumberOfRanksHasTheSameBitsAsItsFingerprint) {
     EXPECT_EQ("", failure(one));
     EXPECT_NE(one.out.find("PASS  bits       1 of 1 devices have the bits of their kind"), std::string::npos)
         << one.out;
+
+    std::string other = read_file(file);
+    char& last = other.at(other.rfind('"') - 1);  // of the last hash
+    last = last == '0' ? '1' : '0';
+    write_file(file, other);
+    const Finished kept = convoy_alone(
+        "accept --level quick --only bits --output " + dir_.path("c") + " --save-fingerprint " + file, 120);
+    EXPECT_EQ("", refusal(kept, Exit::bad_input, {file, "has other bits of"}));
+    EXPECT_NE(kept.out.find("\nverdict: "), std::string::npos) << "the verdict stays: " << kept.out;
+    EXPECT_EQ(read_file(file), other);
 }
 
 // The bit is flipped by another program, as a fault of memory is: in an image that one rank reads

@@ -1,6 +1,8 @@
 // The conclusions of an acceptance test from measurements: who is blamed, who is not, and the files
 // that other programs read.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -99,6 +101,35 @@ TEST(Accept, FingerprintsComeBackAsTheyWere) {
         EXPECT_EQ("",
                   problem_of_error(Exit::bad_input, {"bad.csv:2: "}, [&] { read_fingerprints(dir.path("bad.csv")); }));
     }
+}
+
+// Another user may put these there while the tests run.
+TEST(Accept, FingerprintsAreSavedThroughNoLinkAndNoPipe) {
+    const TempDir dir;
+    const std::string file = dir.path("f.csv"), mine = dir.path("mine.csv");
+    const Fingerprints some = {{{"a", "b, 1 steps"}, {"0000000000000001"}}};
+    save_fingerprints(mine, some);
+    const std::string before = read_file(mine);
+    const auto is_refused = [&] {
+        return problem_of_error(Exit::io, {file, "is not a regular file"},
+                                [&] { save_fingerprints(file, {{{"c", "d, 1 steps"}, {"0000000000000002"}}}); });
+    };
+    ASSERT_EQ(::symlink("mine.csv", file.c_str()), 0);
+    EXPECT_EQ("", is_refused());
+    ASSERT_EQ(::unlink(file.c_str()), 0);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    EXPECT_EQ("", is_refused());
+    EXPECT_EQ(read_file(mine), before);
+}
+
+TEST(Accept, FingerprintsOfAnySizeAreRefused) {
+    const TempDir dir;
+    std::string lines;
+    for (int i = 0; lines.size() <= size_t(4) << 20; ++i)
+        lines += "\"kind " + std::to_string(i) + "\",\"b, 1 steps\",\"0123456789abcdef\"\n";
+    write_file(dir.path("f.csv"), lines);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"f.csv", "holds more than 4194304 bytes"},
+                                   [&] { read_fingerprints(dir.path("f.csv")); }));
 }
 
 TEST(Accept, ATournamentLetsEachPairMeetOnceAndNobodyTwiceInARound) {
