@@ -28,8 +28,7 @@ fs::path executable() {
 /// `owners`. So must links among these: another user's link may lead elsewhere a moment later.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
-    struct stat itself {
-    }, target{};
+    struct stat itself{}, target{};
     for (const fs::path& part : relative) {
         path /= part;
         if (::lstat(path.c_str(), &itself) != 0 || !owners.contains(itself.st_uid)) return false;
@@ -43,8 +42,7 @@ bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& 
 /// make one where the executable was removed.
 std::string own_executable() {
     std::string path = executable().string();
-    struct stat itself {
-    }, named{};
+    struct stat itself{}, named{};
     if (::stat(running, &itself) != 0) return "";
     const auto is_there = [&] { return ::stat(path.c_str(), &named) == 0 && S_ISREG(named.st_mode); };
     if (is_there() && named.st_dev == itself.st_dev && named.st_ino == itself.st_ino) return path;
@@ -63,7 +61,7 @@ std::string project_file(const std::string& relative) {
     }
     const fs::path self = executable(), checkout = self.parent_path().parent_path(), sources = CONVOY_SOURCES;
     std::set<uid_t> owners{0, ::geteuid()};
-    struct stat status {};
+    struct stat status{};
     if (::stat(running, &status) == 0) owners.insert(status.st_uid);
     std::set<uid_t> of_checkout = owners;
     // The owner of the checkout could replace the executable too, so trust that owner's files.

@@ -80,7 +80,10 @@ Comm::Comm(int* argc, char*** argv) : Comm() {
         const Descriptor here(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
         const bool away = here.valid() && ::chdir("/") == 0;
         MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
-        if (away && ::fchdir(here.fd()) != 0) std::perror("convoy: cannot return to the current folder");
+        if (away && ::fchdir(here.fd()) != 0) {  // relative paths would lead to other files
+            std::perror("convoy: cannot return to the current folder; start in a folder of yours");
+            MPI_Abort(MPI_COMM_WORLD, int(Exit::io));
+        }
     }
     MPI_Errhandler handler;
     MPI_Comm_create_errhandler(on_mpi_error, &handler);

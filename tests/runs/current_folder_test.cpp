@@ -1,0 +1,43 @@
+// The current folder may be another user's, /tmp for example: nothing in it is read because of its
+// name. Pipes lie there, and a program that opens one waits until its limit of time.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/support/cluster.h"
+
+namespace convoy::test {
+namespace {
+
+class CurrentFolder : public testing::Test {
+protected:
+    void SetUp() override {
+        std::filesystem::create_directories(here_);
+        for (const char* name :
+             {"ucx.conf", "mca-params.conf", "openmpi-mca-params.conf", "pmix-mca-params.conf", "prte-mca-params.conf",
+              "libucp.so.0", "libmpi.so.40", "mca_pml_ucx.so", "libconvoy_cuda.so"})
+            ASSERT_EQ(::mkfifo((here_ + "/" + name).c_str(), 0600), 0) << name;
+    }
+    Finished in_it(const std::string& command) const { return run("cd " + here_ + " && " + command); }
+
+    TempDir dir_;
+    const std::string here_ = dir_.path("here");
+};
+
+TEST_F(CurrentFolder, IsNotReadWhenMpiStarts) {
+    const std::string making =
+        sibling("convoy") + " convert synthetic --images 10 --test-images 10 --size 4x4x1 --to made-";
+    EXPECT_EQ("", failure(in_it(with_limit(making + "alone", 30))));
+    // ^cm: OpenMPI loads UCX, too, if it is installed.
+    EXPECT_EQ("", failure(in_it(with_limit(
+                      "mpirun --oversubscribe --bind-to none --mca pml ^cm -np 2 " + making + "by-two", 30))));
+    for (const char* made : {"/made-alone", "/made-by-two"})
+        EXPECT_TRUE(std::filesystem::exists(here_ + made + "/manifest.json"))
+            << "relative paths are those of the current folder";
+    if (in_it("timeout 3 ${PYTHON:-/usr/bin/python3} -c \"import ctypes; ctypes.CDLL('libucs.so.0')\"").code != 124)
+        GTEST_SKIP() << "no UCX is here that would read ucx.conf; the rest holds";
+}
+
+}  // namespace
+}  // namespace convoy::test
