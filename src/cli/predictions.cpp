@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "base/durable.h"
-#include "base/shorten.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -32,23 +31,7 @@ void write_numbers(hid_t file, const std::string& name, const std::vector<int32_
     h5::write_rows(set, H5T_NATIVE_INT32, 0, values.size(), values.data(), path);
 }
 
-constexpr size_t longest_text = 1024;
-
-/// Writes strings with the length of the longest one, because variable-length strings have no
-/// checksum. A limit prevents that one long name takes room in every row.
-void write_texts(hid_t file, const std::string& name, std::vector<std::string> values, const std::string& path) {
-    for (std::string& value : values) value = shortened(value, longest_text);
-    size_t longest = 1;
-    for (const std::string& value : values) longest = std::max(longest, value.size());
-    std::string all(values.size() * longest, '\0');
-    for (size_t i = 0; i < values.size(); ++i) all.replace(i * longest, values[i].size(), values[i]);
-    const h5::Handle type(H5Tcopy(H5T_C_S1));
-    H5Tset_size(type, longest);
-    H5Tset_strpad(type, H5T_STR_NULLPAD);
-    H5Tset_cset(type, H5T_CSET_UTF8);
-    const h5::Handle set = h5::create_dataset(file, name, type, {values.size()}, {chunk_rows}, path);
-    h5::write_rows(set, type, 0, values.size(), all.data(), path);
-}
+constexpr size_t longest_text = 1024;  // bytes
 
 }  // namespace
 
@@ -148,8 +131,8 @@ void write_predictions(const HeldPlace& place, const std::vector<Prediction>& pr
     }
     write_numbers(file, "/prediction", best, to);
     write_numbers(file, "/label", labels, to);
-    write_texts(file, "/image", images, to);
-    write_texts(file, "/fault", faults, to);
+    h5::write_texts(file, "/image", images, longest_text, chunk_rows, to);
+    h5::write_texts(file, "/fault", faults, longest_text, chunk_rows, to);
     h5::set_attribute(file, "format", "convoy-predictions");
     h5::set_attribute(file, "model", model);
     h5::set_attribute(file, "class_names", class_names);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/durable.h"
+#include "base/shorten.h"
 #include "data/hdf5_descriptor.h"
 #include "data/hdf5_failure.h"
 #include "data/hdf5_structure.h"
@@ -190,6 +191,22 @@ void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, c
     if (H5Dwrite(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, from) >= 0) return;
     const std::string reason = because();
     fail(Exit::io, path + ": cannot write " + name_of(dataset) + reason + "; is the disk full?");
+}
+
+Handle write_texts(hid_t file, const std::string& name, const std::vector<std::string>& texts, size_t most,
+                   hsize_t chunk_rows, const std::string& path) {
+    std::vector<std::string> values;
+    size_t width = 1;  // HDF5 does not allow width zero
+    for (const std::string& text : texts) width = std::max(width, values.emplace_back(shortened(text, most)).size());
+    std::string padded;
+    for (const std::string& value : values) padded += value + std::string(width - value.size(), '\0');
+    const Handle type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, width);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    H5Tset_strpad(type, H5T_STR_NULLPAD);
+    Handle set = create_dataset(file, name, type, {values.size()}, {chunk_rows}, path);
+    write_rows(set, type, 0, values.size(), padded.data(), path);
+    return set;
 }
 
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path) {

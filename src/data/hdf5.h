@@ -97,6 +97,13 @@ void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, c
                 const std::string& path);
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);
 
+/// Creates a data set of texts as create_dataset() does, in chunks of `chunk_rows`, and writes
+/// them. All have the width of the longest one, because HDF5 stores texts of variable length in a
+/// heap without a checksum. A text of more than `most` bytes is shortened, so that it does not take
+/// its room in every row. Throws Exit::io.
+Handle write_texts(hid_t file, const std::string& name, const std::vector<std::string>& texts, size_t most,
+                   hsize_t chunk_rows, const std::string& path);
+
 /// True if the file itself holds `name`. Soft and external links do not count, because they may
 /// lead to any file, or to a pipe that never ends. Throws Exit::bad_input for an object that HDF5
 /// must not decode (data/hdf5_untrusted.h).

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
+#include "base/html.h"
 #include "data/png_file.h"
 
 namespace convoy {
@@ -23,20 +23,6 @@ constexpr const char* style =
     "figure{display:inline-block;width:9.5em;margin:.4em;vertical-align:top;font-size:.85em}"
     "figure img{width:100%;image-rendering:pixelated}figcaption{overflow-wrap:anywhere}.wrong{color:#b00}"
     "p.note{color:#555}";
-
-/// Escapes text for HTML. Control characters are shown as \xNN.
-std::string escaped(const std::string& text) {
-    std::string out;
-    for (const char c : printable(text)) switch (c) {
-            case '&': out += "&amp;"; break;
-            case '<': out += "&lt;"; break;
-            case '>': out += "&gt;"; break;
-            case '"': out += "&quot;"; break;
-            case '\'': out += "&#39;"; break;
-            default: out += c;
-        }
-    return out;
-}
 
 std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
 
@@ -61,9 +47,9 @@ std::string figures(const ErrorAnalysis& a) {
 
 std::string matrix_table(const ErrorAnalysis& a, const std::vector<std::string>& names) {
     std::string html = "<table class=matrix id=confusion>\n<tr><th class=name>label \\ predicted</th>";
-    for (const std::string& name : names) html += "<th class=top>" + escaped(name) + "</th>";
+    for (const std::string& name : names) html += "<th class=top>" + html_escaped(name) + "</th>";
     for (int label = 0; label < a.classes(); ++label) {
-        html += "</tr>\n<tr><th class=name>" + escaped(names[label]) + "</th>";
+        html += "</tr>\n<tr><th class=name>" + html_escaped(names[label]) + "</th>";
         for (int predicted = 0; predicted < a.classes(); ++predicted) {
             const CellColour c = cell_colour(a, label, predicted);
             const bool dark = int(c.red) + c.green + c.blue < 384;
@@ -87,8 +73,8 @@ std::string matrix(const ErrorAnalysis& a, const std::vector<std::string>& names
 std::string confusions(const ErrorAnalysis& a, const std::vector<std::string>& names) {
     std::string html = "<table>\n<tr><th class=name>label</th><th class=name>predicted</th><th>images</th></tr>\n";
     for (const Confusion& c : largest_confusions(a, 20))
-        html += "<tr><td class=name>" + escaped(names[c.label]) + "</td><td class=name>" + escaped(names[c.predicted]) +
-                "</td><td>" + grouped(size_t(c.images)) + "</td></tr>\n";
+        html += "<tr><td class=name>" + html_escaped(names[c.label]) + "</td><td class=name>" +
+                html_escaped(names[c.predicted]) + "</td><td>" + grouped(size_t(c.images)) + "</td></tr>\n";
     return html + "</table>\n";
 }
 
@@ -99,7 +85,7 @@ std::string by_class(const ErrorAnalysis& a, const std::vector<std::string>& nam
     for (int c = 0; c < a.classes(); ++c) {
         const int64_t images = a.images_of(c), correct = a.count(c, c);
         const ShareInterval interval = wilson_interval(correct, images);
-        html += "<tr><td class=name>" + escaped(names[c]) + "</td><td>" + grouped(size_t(images)) + "</td><td>" +
+        html += "<tr><td class=name>" + html_escaped(names[c]) + "</td><td>" + grouped(size_t(images)) + "</td><td>" +
                 grouped(size_t(correct)) + "</td><td>" +
                 (images == 0 ? "" : percent(double(correct) / double(images))) + "</td><td>" + percent(interval.low) +
                 " to " + percent(interval.high) + "</td><td>" + grouped(size_t(a.predicted_as(c))) + "</td></tr>\n";
@@ -143,8 +129,9 @@ std::string gallery(const ErrorAnalysis& a, const std::vector<std::string>& name
         html += "<figure>";
         if (i < pictures.size()) html += "<img alt=\"\" src=\"" + embedded(pictures[i]) + "\">";
         html += formatted("<figcaption>image %lld: %s<br><span class=wrong>%s %s</span><br>label %s</figcaption>",
-                          (long long)m.image, escaped(names[m.label]).c_str(), escaped(names[m.predicted]).c_str(),
-                          percent(m.confidence).c_str(), percent(m.of_the_label).c_str()) +
+                          (long long)m.image, html_escaped(names[m.label]).c_str(),
+                          html_escaped(names[m.predicted]).c_str(), percent(m.confidence).c_str(),
+                          percent(m.of_the_label).c_str()) +
                 "</figure>\n";
     }
     return html + "</div>\n";
@@ -178,7 +165,8 @@ RgbImage confusion_picture(const ErrorAnalysis& a) {
 
 std::string error_page(const ErrorAnalysis& a, const MeasuredModel& m,
                        const std::vector<std::vector<uint8_t>>& pictures) {
-    const std::string title = escaped(m.model) + " on " + escaped(m.data) + " (" + escaped(m.split) + ")";
+    const std::string title =
+        html_escaped(m.model) + " on " + html_escaped(m.data) + " (" + html_escaped(m.split) + ")";
     return "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n<title>" + title + "</title>\n<style>" + style +
            "</style>\n<h1>" + title + "</h1>\n" + figures(a) + "<h2>Confusion matrix</h2>\n" +
            "<p class=note>Rows are labels, columns are predictions. Blue is right, red is wrong.</p>\n" +

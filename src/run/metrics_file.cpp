@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/shorten.h"
 #include "data/hdf5.h"
 #include "run/metrics_tables.h"
 
@@ -18,34 +17,24 @@ constexpr size_t longest_text = 1000;  // bytes; metrics.h5 truncates longer tex
 constexpr const char* format = "convoy-metrics";
 constexpr int64_t version = 1;
 
-h5::Handle text_type(size_t width) {
-    h5::Handle type(H5Tcopy(H5T_C_S1));
-    H5Tset_size(type, width);
-    H5Tset_cset(type, H5T_CSET_UTF8);
-    H5Tset_strpad(type, H5T_STR_NULLPAD);
-    return type;
-}
-
 /// Creates /group/column and fills it from one field of the rows. Returns the data set.
 template <class Row>
 h5::Handle write_column(hid_t file, const Rows<Row>& rows, const Column<Row>& column, const std::string& path) {
     const std::string name = std::string(Table<Row>::group) + "/" + column.name;
-    const auto write = [&](hid_t file_type, hid_t memory_type, const void* values) {
-        h5::Handle set = h5::create_dataset(file, name, file_type, {rows.size()}, {hsize_t(metrics_chunk_rows)}, path);
-        h5::write_rows(set, memory_type, 0, rows.size(), values, path);
+    const auto described = [&](h5::Handle set) {
         h5::set_attribute(set, "units", column.units);
         h5::set_attribute(set, "long_name", column.long_name);
         return set;
     };
+    const auto write = [&](hid_t file_type, hid_t memory_type, const void* values) {
+        h5::Handle set = h5::create_dataset(file, name, file_type, {rows.size()}, {hsize_t(metrics_chunk_rows)}, path);
+        h5::write_rows(set, memory_type, 0, rows.size(), values, path);
+        return described(std::move(set));
+    };
     if (const auto* text = std::get_if<std::string Row::*>(&column.field)) {
         std::vector<std::string> values;
-        size_t width = 1;  // HDF5 does not allow width zero
-        for (size_t i = 0; i < rows.size(); ++i)
-            width = std::max(width, values.emplace_back(shortened(rows[i].**text, longest_text)).size());
-        std::string padded;
-        for (const std::string& value : values) padded += value + std::string(width - value.size(), '\0');
-        const h5::Handle type = text_type(width);
-        return write(type, type, padded.data());
+        for (size_t i = 0; i < rows.size(); ++i) values.push_back(rows[i].**text);
+        return described(h5::write_texts(file, name, values, longest_text, hsize_t(metrics_chunk_rows), path));
     }
     if (const auto* integer = std::get_if<int64_t Row::*>(&column.field)) {
         std::vector<int64_t> values(rows.size());
