@@ -101,37 +101,13 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
     return o;
 }
 
-/// Collective. The distribution of ranks over hosts.
-struct Layout {
-    int ranks, hosts, ranks_per_host;
-
-    explicit Layout(Comm& comm)
-        : ranks(comm.size()),
-          hosts(int(comm.sum(int64_t(comm.local_rank() == 0)))),
-          ranks_per_host(int(comm.max(comm.local_size()))) {}
-    bool even() const { return hosts * ranks_per_host == ranks; }
-};
-
-std::string counted(int n, const char* what) { return formatted("%d %s%s", n, what, n == 1 ? "" : "s"); }
-
-void check_layout(const CommTestOptions& o, const Layout& l) {
+void check_layout(const CommTestOptions& o, const RankLayout& l) {
     const bool compared = !std::isnan(o.at_least), tables = !o.json.empty() || !o.cluster.empty();
     const std::string option = !o.json.empty() ? "--json" : !o.cluster.empty() ? "--cluster" : "--at-least";
     if (l.ranks == 1 && (tables || compared)) fail(Exit::usage, option + ": one rank sends nothing; start 2 or more");
     if (!l.even() && tables)
         fail(Exit::usage, formatted("%s: %d ranks are not as many on each of %d hosts; start as many on each",
                                     option.c_str(), l.ranks, l.hosts));
-}
-
-std::optional<Cluster> cluster_of(const CommTestOptions& o, const Layout& l) {
-    if (o.cluster.empty()) return std::nullopt;
-    Cluster c = read_cluster(o.cluster);
-    if (l.hosts > c.nodes || l.ranks_per_host > c.ranks_per_node)
-        fail(Exit::usage, formatted("--cluster %s: has nodes = %d and gpus-per-node = %d, but there are %s on %s; "
-                                    "start fewer, or correct the file",
-                                    o.cluster.c_str(), c.nodes, c.ranks_per_node, counted(l.ranks, "rank").c_str(),
-                                    counted(l.hosts, "host").c_str()));
-    return c;
 }
 
 std::string time_text() {
@@ -186,7 +162,7 @@ void print_verdict(const SizeTimes& times, const CommTestOptions& o, const Expec
         std::printf("# %s\n", verdict_on_all_reduces(times.sizes, expected, by_nccl).c_str());
 }
 
-void write_json(const SizeTimes& times, Backend& backend, const CommTestOptions& o, const Layout& layout,
+void write_json(const SizeTimes& times, Backend& backend, const CommTestOptions& o, const RankLayout& layout,
                 std::optional<NcclTestsRun>& run, const HeldPlace& place) {
     if (const std::string warning = warning_of_falling_times(times.sizes); !warning.empty())
         std::printf("# %s\n", warning.c_str());
@@ -218,7 +194,7 @@ void check_bandwidth(const SizeTimes& times, const CommTestOptions& o, int ranks
 }
 
 /// Measures sizes, prints and writes the times, and checks them. Collective.
-void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
+void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const RankLayout& layout,
              const std::optional<Cluster>& cluster, const std::vector<std::string>& args,
              const std::optional<HeldPlace>& json) {
     const bool by_nccl = backend.facts().transport.starts_with("NCCL");
@@ -261,12 +237,12 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
         o = parse_comm_test(args);
         check_world(comm);
     });
-    const Layout layout(comm);
+    const RankLayout layout = layout_of(comm);
     std::optional<Cluster> cluster;
     std::optional<HeldPlace> json;
     comm.together([&] {
         check_layout(o, layout);
-        cluster = cluster_of(o, layout);
+        if (!o.cluster.empty()) cluster = read_cluster_for(o.cluster, layout);
         if (comm.root() && !o.json.empty()) check_place(json.emplace(o.json));  // before minutes are spent on measuring
     });
     Watchdog watchdog(comm, 300);

@@ -9,19 +9,12 @@
 #include "cli/reframe_references.h"
 #include "model/models.h"
 #include "report/cluster_file.h"
+#include "report/expected.h"
 #include "report/measured_steps.h"
 #include "report/prediction.h"
 
 namespace convoy {
 namespace {
-
-/// Returns a model with its usual images: ImageNet's for a resnet, as in published figures.
-ModelOptions usual_model(const std::string& name) {
-    const bool resnet = name.starts_with("resnet");
-    ModelOptions m = usual_images(name, resnet ? Shape{1, 224, 224, 3} : Shape{1, 32, 32, 3});
-    if (resnet) m.classes = 1000;
-    return m;
-}
 
 /// Sets `known` to the value in a file, if the file has one. Throws Exit::usage if they differ.
 void agree(std::string& known, const std::string& found, const char* what, const std::string& path) {
@@ -81,9 +74,7 @@ void set_known_step(PredictedTable& t, const PredictOptions& o, const Graph& gra
     t.notes.push_back(formatted("one rank's step was not given: %s of %s", known.model.c_str(), cluster.name.c_str()) +
                       (t.other_model ? formatted("'s cluster file is taken, by multiply-adds (x %.3g)", factor)
                                      : "'s cluster file is taken, which says whose it is"));
-    t.step = usual_factors();
-    t.step.alone = {.fixed = known.fixed, .per_sample = known.per_sample * factor};
-    t.step.ranks_of_times = known.ranks_per_node;
+    t.step = model_of_known_step(known, graph.flops_per_image());
 }
 
 /// Sets the time of one rank, and the factors.

@@ -12,6 +12,7 @@
 #include "base/input_file.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
+#include "comm/comm.h"
 #include "model/models.h"
 #include "model/precision.h"
 #include "report/measured_all_reduces.h"
@@ -196,6 +197,25 @@ Cluster read_cluster(const std::string& path) {
     }
     check_complete(cluster, given, path);
     return cluster;
+}
+
+RankLayout layout_of(Comm& comm) {
+    return {.ranks = comm.size(),
+            .hosts = int(comm.sum(int64_t(comm.local_rank() == 0))),
+            .ranks_per_host = int(comm.max(comm.local_size()))};
+}
+
+Cluster read_cluster_for(const std::string& path, const RankLayout& l) {
+    Cluster c = read_cluster(path);
+    if (!l.even())
+        fail(Exit::usage, formatted("--cluster: %d ranks are not as many on each of %d hosts; start as many on each",
+                                    l.ranks, l.hosts));
+    if (l.hosts > c.nodes || l.ranks_per_host > c.ranks_per_node)
+        fail(Exit::usage, formatted("--cluster %s: has nodes = %d and gpus-per-node = %d, but there are %d rank%s on "
+                                    "%d host%s; start fewer, or correct the file",
+                                    path.c_str(), c.nodes, c.ranks_per_node, l.ranks, l.ranks == 1 ? "" : "s", l.hosts,
+                                    l.hosts == 1 ? "" : "s"));
+    return c;
 }
 
 void require_network(const Cluster& c, int nodes) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "plan/step_fit.h"
-
 namespace convoy {
 namespace {
 
@@ -46,6 +44,21 @@ void add_expected(Cells first, Cells last, const Cluster& cluster) {
 }
 
 }  // namespace
+
+ModelOptions usual_model(const std::string& name) {
+    const bool resnet = name.starts_with("resnet");
+    ModelOptions m = usual_images(name, resnet ? Shape{1, 224, 224, 3} : Shape{1, 32, 32, 3});
+    if (resnet) m.classes = 1000;
+    return m;
+}
+
+StepModel model_of_known_step(const KnownStep& known, double flops_per_image) {
+    StepModel model = usual_factors();
+    const double factor = flops_per_image / build_model(usual_model(known.model)).flops_per_image();
+    model.alone = {.fixed = known.fixed, .per_sample = known.per_sample * factor};
+    model.ranks_of_times = known.ranks_per_node;
+    return model;
+}
 
 bool knows_sums(const Cluster& c, const std::string& device_kind, int nodes) {
     return (device_kind != "cpu" || !c.all_reduces.empty()) && (nodes < 2 || c.network_bandwidth() > 0);

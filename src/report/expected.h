@@ -1,7 +1,7 @@
 // Predicts the speed that a measured run should have reached, to judge whether it is normal.
 #pragma once
 #include "model/models.h"
-#include "plan/step_prediction.h"
+#include "plan/step_fit.h"
 #include "report/scaling.h"
 
 namespace convoy {
@@ -18,6 +18,12 @@ struct RunOnCluster {
 /// Predicts the step from the measured compute time and the all-reduces that the cluster should
 /// reach.
 StepPrediction expected_step(const RunOnCluster&, const Cluster&);
+
+/// Returns a model with its usual images: ImageNet's for a resnet, as in published figures.
+ModelOptions usual_model(const std::string& name);
+/// Returns usual_factors() with the step time of a cluster file. Scales it by multiply-adds to
+/// images that take `flops_per_image`.
+StepModel model_of_known_step(const KnownStep&, double flops_per_image);
 
 /// Returns true if the cluster file determines the time of all-reduces on this device. On CPUs it
 /// must contain measured ones, because the model has NCCL's constants, not MPI's.
