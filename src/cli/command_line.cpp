@@ -151,15 +151,13 @@ void store_config(const Options& options, const std::string& path,
     }
 }
 
-/// Refuses an option's name as the value of another one, because Boost takes `--images --to DIR`
-/// for images = "--to".
+/// Refuses a word that begins with two dashes as the value of an option, because Boost takes
+/// `--images --to DIR` for images = "--to". `--images=--to` gives such a value.
 void check_values_present(const Options& options, const std::vector<std::string>& args) {
-    const auto find = [&](const std::string& arg) {
-        return arg.starts_with("--") ? known_option(options, arg.substr(2)) : nullptr;
-    };
     for (size_t i = 0; i + 1 < args.size() && args[i] != "--"; ++i) {
-        const po::option_description* option = find(args[i]);
-        if (option && option->semantic()->min_tokens() > 0 && find(args[i + 1].substr(0, args[i + 1].find('='))))
+        const po::option_description* option =
+            args[i].starts_with("--") ? known_option(options, args[i].substr(2)) : nullptr;
+        if (option && option->semantic()->min_tokens() > 0 && args[i + 1].starts_with("--") && args[i + 1] != "--")
             fail(Exit::usage, args[i] + ": its value is missing; " + allowed(options, args[i].substr(2)));
     }
 }
