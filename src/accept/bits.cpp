@@ -108,14 +108,13 @@ private:
 
 std::string joined_lines(const StepHashes& hashes) { return joined(hashes, "\n"); }
 
-/// Returns the first step, from 1, in which two trainings differ; 0 if they do not.
+}  // namespace
+
 size_t first_difference(const StepHashes& a, const StepHashes& b) {
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i)
         if (i >= a.size() || i >= b.size() || a[i] != b[i]) return i + 1;
     return 0;
 }
-
-}  // namespace
 
 std::string BitsCase::name() const {
     return model + formatted(" %dx%d, batch %lld, %lld steps", side, side, (long long)batch, (long long)steps);
@@ -141,6 +140,8 @@ std::vector<int> majority_of(const std::vector<RankBits>& ranks) {
 
 /// Sets figure, expectation and outcome. `good` and `compared` count ranks, `kinds` their kinds.
 static void conclude(LevelResult& r, size_t ranks, size_t good, size_t compared, size_t kinds, bool together) {
+    r.add({.name = "devices", .unit = "1", .value = double(ranks)});
+    r.add({.name = "right_devices", .unit = "1", .value = double(good)});
     r.figure = formatted("%zu of %zu devices have the bits of their kind", good, ranks);
     if (kinds > 1) r.figure += formatted(", of %zu kinds", kinds);
     if (compared < ranks) r.figure += formatted("; %zu were compared with nothing", ranks - compared);
@@ -307,6 +308,7 @@ LevelResult bits_level(Comm& world, const DeviceChoice& choice, const std::vecto
         all.blamed.insert(all.blamed.end(), r.blamed.begin(), r.blamed.end());
         outcomes.push_back(r);
         all.figure = r.figure;
+        all.figures = r.figures;
         all.expected = r.expected;
         if (r.outcome == Outcome::fail) break;  // what is wrong is known
     }
@@ -316,30 +318,6 @@ LevelResult bits_level(Comm& world, const DeviceChoice& choice, const std::vecto
         all.figure = "some trainings were compared, others have no fingerprint: see the details";
     all.seconds = seconds_since(began);
     return all;
-}
-
-LevelResult endurance_level(Comm& world, const DeviceChoice& choice, const BitsCase& c, double minutes) {
-    const Clock::time_point began = Clock::now();
-    const std::unique_ptr<Comm> self = world.split(world.rank());
-    const StepHashes first = train_bits(*self, choice, c);
-    int64_t steps = 0;
-    std::string deviations;
-    do {
-        const StepHashes again = train_bits(*self, choice, c);
-        steps += int64_t(again.size());
-        if (const size_t step = first_difference(again, first))
-            deviations +=
-                formatted("%sstep %zu after %.0f s", deviations.empty() ? "" : ", ", step, seconds_since(began));
-    } while (world.max(int64_t(seconds_since(began) < 60 * minutes)) > 0);
-    LevelResult r{.level = "endurance", .seconds = seconds_since(began)};
-    const std::vector<std::string> hosts = world.gather_all(world.host()), all = world.gather_all(deviations);
-    for (size_t i = 0; i < all.size(); ++i)
-        if (!all[i].empty())
-            r.blamed.push_back({hosts[i], "rank " + std::to_string(i), "other bits than at first: " + all[i], true});
-    r.outcome = r.blamed.empty() ? Outcome::pass : Outcome::fail;
-    r.figure = formatted("%lld steps on each rank in %.1f minutes", (long long)steps, r.seconds / 60);
-    r.expected = "the bits of the first time";
-    return r;
 }
 
 }  // namespace convoy

@@ -23,6 +23,9 @@ struct BitsCase {
 /// The hashes of one rank's training: of each step, as 16 hexadecimal digits.
 using StepHashes = std::vector<std::string>;
 
+/// Returns the first step, from 1, in which two trainings differ; 0 if they do not.
+size_t first_difference(const StepHashes&, const StepHashes&);
+
 /// The bits that one rank computed alone.
 struct RankBits {
     std::string host, device;
@@ -60,9 +63,5 @@ std::vector<OutputHash> outputs_of_step(Comm& comm, const DeviceChoice&, const B
 /// Runs the level on all ranks of `world`. Collective; the result is complete on every rank.
 LevelResult bits_level(Comm& world, const DeviceChoice&, const std::vector<BitsCase>&, const Fingerprints& known,
                        Fingerprints* seen = nullptr);
-
-/// Repeats a case on each rank alone for `minutes`, and compares each step with the first time.
-/// Collective; the result is the same on every rank.
-LevelResult endurance_level(Comm& world, const DeviceChoice&, const BitsCase&, double minutes);
 
 }  // namespace convoy

@@ -41,7 +41,7 @@ NodeReading read_files(const std::vector<std::string>& files, size_t first, int6
             if (r.trouble.empty()) r.trouble = path + ": " + why;
         };
         const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        struct stat file{};
+        struct stat file {};
         if (fd < 0 || ::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
             note(fd < 0 ? std::strerror(errno) : "is no regular file");
             if (fd >= 0) ::close(fd);
@@ -60,9 +60,9 @@ NodeReading read_files(const std::vector<std::string>& files, size_t first, int6
 
 double rate(const NodeReading& r) { return r.seconds > 0 ? r.bytes / r.seconds : 0; }
 
-std::string rates(const NodeReading& r) {
-    return formatted("%.3g GB/s, %.3g files/s", rate(r) / 1e9, r.seconds > 0 ? double(r.files) / r.seconds : 0);
-}
+double file_rate(const NodeReading& r) { return r.seconds > 0 ? double(r.files) / r.seconds : 0; }
+
+std::string rates(const NodeReading& r) { return formatted("%.3g GB/s, %.3g files/s", rate(r) / 1e9, file_rate(r)); }
 
 }  // namespace
 
@@ -73,11 +73,16 @@ LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeRea
     for (const NodeReading& node : at_once) {
         all.push_back(rate(node));
         sum += rate(node);
+        r.add({.name = "read_at_once", .unit = "bytes/s", .value = rate(node), .host = node.host});
+        r.add({.name = "files_at_once", .unit = "files/s", .value = file_rate(node), .host = node.host});
         r.details.push_back(node.host + ": " + rates(node) + " while all nodes read");
     }
     r.details.push_back(alone.host + ": " + rates(alone) + " alone");
+    r.add({.name = "read_alone", .unit = "bytes/s", .value = rate(alone), .host = alone.host});
+    const double limit = 0.5 * median(all);
+    if (at_once.size() >= 3) r.add({.name = "read_limit", .unit = "bytes/s", .value = limit});
     for (const NodeReading& node : at_once)
-        if (at_once.size() >= 3 && rate(node) < 0.5 * median(all))
+        if (at_once.size() >= 3 && rate(node) < limit)
             r.blamed.push_back({node.host, "",
                                 "reads slowly: " + rates(node) + formatted(", the others %.3g GB/s", median(all) / 1e9),
                                 false});

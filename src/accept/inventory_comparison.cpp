@@ -238,7 +238,13 @@ LevelResult compare_inventories(const std::vector<NodeInventory>& nodes) {
         result.blamed.insert(result.blamed.end(), finding.blamed.begin(), finding.blamed.end());
     }
     for (const std::vector<Unit>* units : {&hosts, &gpus})
-        for (const Unit& unit : *units) result.details.push_back(row_of(unit));
+        for (const Unit& unit : *units) {
+            result.details.push_back(row_of(unit));
+            result.facts.push_back({unit.host, unit.device, *unit.facts});
+        }
+    result.add({.name = "nodes", .unit = "1", .value = double(hosts.size())});
+    result.add({.name = "gpus", .unit = "1", .value = double(gpus.size())});
+    result.add({.name = "findings", .unit = "1", .value = double(findings.size())});
     return result;
 }
 

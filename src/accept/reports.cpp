@@ -1,32 +1,12 @@
 #include "accept/reports.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <map>
 
-#include "base/text.h"
+#include "base/html.h"
 
 namespace convoy {
 namespace {
-
-std::string named(const Blamed& b) { return b.device.empty() ? b.host : b.host + ", " + b.device; }
-
-/// Replaces the characters that have a meaning in XML, and drops control characters.
-std::string in_xml(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-        if (c == '<')
-            out += "&lt;";
-        else if (c == '>')
-            out += "&gt;";
-        else if (c == '&')
-            out += "&amp;";
-        else if (c == '"')
-            out += "&quot;";
-        else if (static_cast<unsigned char>(c) >= ' ')
-            out += c;
-    }
-    return out;
-}
 
 std::string in_label(const std::string& text) {
     std::string out;
@@ -37,7 +17,52 @@ std::string in_label(const std::string& text) {
     return out;
 }
 
+/// Returns the end of a metric's name: "_bytes_per_second".
+std::string unit_suffix(const std::string& unit) {
+    static const std::map<std::string, std::string> suffixes = {{"1", ""},
+                                                                {"s", "_seconds"},
+                                                                {"Hz", "_hertz"},
+                                                                {"°C", "_celsius"},
+                                                                {"bytes/s", "_bytes_per_second"},
+                                                                {"images/s", "_images_per_second"},
+                                                                {"files/s", "_files_per_second"},
+                                                                {"steps/s", "_steps_per_second"}};
+    const auto found = suffixes.find(unit);
+    return found == suffixes.end() ? "" : found->second;
+}
+
+std::string labels_of(const Figure& f) {
+    std::vector<std::string> labels;
+    if (!f.host.empty()) labels.push_back("host=\"" + in_label(f.host) + "\"");
+    if (!f.peer.empty()) labels.push_back("peer=\"" + in_label(f.peer) + "\"");
+    if (f.rank >= 0) labels.push_back("rank=\"" + std::to_string(f.rank) + "\"");
+    if (f.at_unit == "bytes") labels.push_back(formatted("bytes=\"%.0f\"", f.at));
+    return labels.empty() ? "" : "{" + joined(labels, ",") + "}";
+}
+
+/// Returns the figures of a level, those of one name together, because Prometheus wants it so.
+std::string gauges_of(const LevelResult& level) {
+    constexpr size_t most = 2000;
+    std::map<std::string, std::map<std::string, double>> values;  // by metric and labels
+    std::map<std::string, std::string> names;
+    for (const Figure& f : level.figures) {
+        const std::string metric = "convoy_accept_" + level.level + "_" + f.name + unit_suffix(f.unit);
+        values[metric][labels_of(f)] = f.value;  // of a curve over time, the last point stays
+        names[metric] = f.name;
+    }
+    std::string text;
+    for (const auto& [metric, of_labels] : values) {
+        if (of_labels.size() > most) continue;
+        text += "# HELP " + metric + " Figure " + names[metric] + " of the level " + level.level +
+                " of convoy accept.\n# TYPE " + metric + " gauge\n";
+        for (const auto& [labels, value] : of_labels) text += metric + labels + formatted(" %.9g\n", value);
+    }
+    return text;
+}
+
 }  // namespace
+
+std::string named(const Blamed& b) { return b.device.empty() ? b.host : b.host + ", " + b.device; }
 
 std::string level_text(const LevelResult& r) {
     std::string text = formatted("%-5s %-10s ", name_of(r.outcome), r.level.c_str()) + r.figure;
@@ -67,31 +92,6 @@ std::string verdict_text(const std::vector<LevelResult>& levels) {
     return text;
 }
 
-std::string acceptance_json(const Acceptance& a) {
-    nlohmann::ordered_json j = {{"format", "convoy-accept"},
-                                {"format_version", 1},
-                                {"convoy", a.version},
-                                {"commit", a.commit},
-                                {"began", a.began},
-                                {"nodes", a.nodes},
-                                {"ranks", a.ranks},
-                                {"verdict", a.not_run.empty() ? name_of(verdict_of(a.levels)) : "UNFINISHED"},
-                                {"drain", hosts_to_drain(a.levels)},
-                                {"not_run", a.not_run}};
-    j["levels"] = nlohmann::ordered_json::array();
-    for (const LevelResult& r : a.levels) {
-        nlohmann::ordered_json level = {{"level", r.level},     {"outcome", name_of(r.outcome)},
-                                        {"figure", r.figure},   {"expected", r.expected},
-                                        {"seconds", r.seconds}, {"details", r.details}};
-        level["blamed"] = nlohmann::ordered_json::array();
-        for (const Blamed& b : r.blamed)
-            level["blamed"].push_back(
-                {{"host", b.host}, {"device", b.device}, {"reason", b.reason}, {"drain", b.drain}});
-        j["levels"].push_back(level);
-    }
-    return j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 std::string acceptance_junit(const Acceptance& a) {
     size_t failures = 0, skipped = 0;
     double seconds = 0;
@@ -101,23 +101,24 @@ std::string acceptance_junit(const Acceptance& a) {
         skipped += r.outcome == Outcome::skip;
         seconds += r.seconds;
         cases += formatted("    <testcase classname=\"convoy.accept\" name=\"%s\" time=\"%.3f\">\n",
-                           in_xml(r.level).c_str(), r.seconds);
+                           html_escaped(r.level).c_str(), r.seconds);
         std::string blamed;
-        for (const Blamed& b : r.blamed) blamed += in_xml(named(b) + ": " + b.reason) + "\n";
+        for (const Blamed& b : r.blamed) blamed += html_escaped(named(b) + ": " + b.reason) + "\n";
         if (r.outcome == Outcome::fail)
-            cases += "      <failure message=\"" + in_xml(r.figure) + "\" type=\"FAIL\">" + blamed + "</failure>\n";
-        if (r.outcome == Outcome::skip) cases += "      <skipped message=\"" + in_xml(r.figure) + "\"/>\n";
-        cases += "      <system-out>" + in_xml(level_text(r)) + "</system-out>\n    </testcase>\n";
+            cases +=
+                "      <failure message=\"" + html_escaped(r.figure) + "\" type=\"FAIL\">" + blamed + "</failure>\n";
+        if (r.outcome == Outcome::skip) cases += "      <skipped message=\"" + html_escaped(r.figure) + "\"/>\n";
+        cases += "      <system-out>" + html_escaped(level_text(r), "\n") + "</system-out>\n    </testcase>\n";
     }
     for (const std::string& name : a.not_run)
-        cases += "    <testcase classname=\"convoy.accept\" name=\"" + in_xml(name) +
+        cases += "    <testcase classname=\"convoy.accept\" name=\"" + html_escaped(name) +
                  "\">\n      <error message=\"not run\" type=\"UNFINISHED\"/>\n    </testcase>\n";
     const std::string counts =
         formatted("tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\"",
                   a.levels.size() + a.not_run.size(), failures, a.not_run.size(), skipped, seconds);
     return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"convoy accept\" " + counts +
-           " timestamp=\"" + in_xml(a.began.substr(0, 19)) + "\" hostname=\"" + in_xml(a.host) + "\">\n" + cases +
-           "  </testsuite>\n</testsuites>\n";
+           " timestamp=\"" + html_escaped(a.began.substr(0, 19)) + "\" hostname=\"" + html_escaped(a.host) + "\">\n" +
+           cases + "  </testsuite>\n</testsuites>\n";
 }
 
 std::string acceptance_prometheus(const Acceptance& a) {
@@ -144,6 +145,7 @@ std::string acceptance_prometheus(const Acceptance& a) {
         "# TYPE convoy_accept_drain gauge\n";
     for (const std::string& host : hosts_to_drain(a.levels))
         text += "convoy_accept_drain{host=\"" + in_label(host) + "\"} 1\n";
+    for (const LevelResult& r : a.levels) text += gauges_of(r);
     return text;
 }
 

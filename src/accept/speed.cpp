@@ -2,27 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "accept/speed_expected.h"
 #include "base/quantile.h"
 #include "bench/made_up.h"
 #include "bench/measure.h"
 #include "model/models.h"
 #include "model/precision.h"
+#include "report/expected.h"
 
 namespace convoy {
 namespace {
 
-/// Returns the images per second of a group of ranks: the median over the steps. Collective over
-/// the group.
-double rate_of(Comm& group, const DeviceChoice& choice, const SpeedCase& c, std::string* condition = nullptr) {
+/// Times a group of ranks: medians over the steps. Collective over the group.
+SpeedTogether speed_of(Comm& group, const DeviceChoice& choice, const SpeedCase& c, SystemSample* after = nullptr) {
     const std::unique_ptr<Backend> backend = backend_for(group, choice, false);
     const int64_t batch = c.batch * group.size();
-    const SplitInfo info = made_up_split(c.model, {.size = {1, c.side, c.side, usual_images(c.model).c}, .classes = 10},
+    const ModelOptions model = c.options();
+    const SplitInfo info = made_up_split(c.model, {.size = {1, c.side, c.side, model.c}, .classes = model.classes},
                                          batch, c.warmup + c.steps);
-    const Graph graph = with_precision(
-        fuse(build_model(
-            {.name = c.model, .h = info.height, .w = info.width, .c = info.channels, .classes = int(info.classes)})),
-        Precision::f32, backend->facts().channel_multiple);
+    const Graph graph = with_precision(fuse(build_model(model)), Precision::f32, backend->facts().channel_multiple);
     const DataSet data(group, *backend, info, made_up_rows(info, 1));
     const BenchSteps steps{.warmup = c.warmup, .measured = c.steps};
     TrainSetup s;
@@ -33,13 +33,15 @@ double rate_of(Comm& group, const DeviceChoice& choice, const SpeedCase& c, std:
     s.checkpoint_at_end = false;
     set_length(s, info, steps);
     const Measured measured = measure_steps(group, *backend, graph, data, s, steps, {}, [](const Error&) {});
-    if (condition) {
-        const SystemSample now = backend->sample();
-        if (!std::isnan(now.clock_hz)) *condition += formatted("%.0f MHz", now.clock_hz / 1e6);
-        if (!std::isnan(now.temperature_celsius))
-            *condition += formatted("%s%.0f °C", condition->empty() ? "" : ", ", now.temperature_celsius);
-    }
-    return median(measured.result.images_per_second);
+    if (after) *after = backend->sample();
+    return {median(measured.result.images_per_second), measured.result.median.data};
+}
+
+std::string condition_of(const RankSpeed& r) {
+    std::vector<std::string> texts;
+    if (!std::isnan(r.clock_hz)) texts.push_back(formatted("%.0f MHz", r.clock_hz / 1e6));
+    if (!std::isnan(r.celsius)) texts.push_back(formatted("%.0f °C", r.celsius));
+    return texts.empty() ? "" : " (" + joined(texts, ", ") + ")";
 }
 
 /// Returns the rate below which a rank of these is slow. Of fewer than four, the deviations say
@@ -54,50 +56,90 @@ double limit_of(const std::vector<double>& rates) {
 }
 
 std::vector<double> rates_of_kind(const std::vector<RankSpeed>& ranks, const std::string& kind,
-                                  double RankSpeed::* rate) {
+                                  double RankSpeed::*rate) {
     std::vector<double> rates;
     for (const RankSpeed& r : ranks)
         if (r.kind == kind) rates.push_back(r.*rate);
     return rates;
 }
 
+/// Returns true if all ranks of a kind are on one host: no other host shows what they should give.
+bool is_on_one_host(const std::vector<RankSpeed>& ranks, const std::string& kind) {
+    std::set<std::string> hosts;
+    for (const RankSpeed& r : ranks)
+        if (r.kind == kind) hosts.insert(r.host);
+    return hosts.size() < 2;
+}
+
+/// The rates of a rank's kind.
+struct RatesOfKind {
+    double alone, alone_limit, beside, beside_limit;  // medians, and the limits below which a rank is slow
+};
+
+RatesOfKind rates_of(const std::vector<RankSpeed>& ranks, const std::string& kind) {
+    const std::vector<double> alone = rates_of_kind(ranks, kind, &RankSpeed::alone),
+                              beside = rates_of_kind(ranks, kind, &RankSpeed::beside);
+    return {median(alone), limit_of(alone), median(beside), limit_of(beside)};
+}
+
+void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, LevelResult& r) {
+    for (const auto& [name, unit, value] : {std::tuple("alone", "images/s", rank.alone),
+                                            {"alone_median", "images/s", kind.alone},
+                                            {"alone_limit", "images/s", kind.alone_limit},
+                                            {"beside", "images/s", rank.beside},
+                                            {"beside_median", "images/s", kind.beside},
+                                            {"beside_limit", "images/s", kind.beside_limit},
+                                            {"clock", "Hz", rank.clock_hz},
+                                            {"temperature", "°C", rank.celsius}})
+        r.add({.name = name, .unit = unit, .value = value, .host = rank.host, .rank = index});
+}
+
+/// Blames a rank that is slow alone, or else one that is slow beside the others. `certain`: it is
+/// no disturbed machine.
+void judge(const RankSpeed& rank, const RatesOfKind& kind, bool certain, LevelResult& r) {
+    const std::string condition = condition_of(rank);
+    if (rank.alone < kind.alone_limit)
+        r.blamed.push_back({rank.host, rank.device,
+                            formatted("%.4g images/s alone, its kind %.4g", rank.alone, kind.alone) + condition,
+                            certain});
+    else if (rank.beside < kind.beside_limit)
+        r.blamed.push_back(
+            {rank.host, rank.device,
+             formatted("slow only while its neighbours work: %.4g images/s, its kind %.4g", rank.beside, kind.beside) +
+                 condition,
+             false});
+}
+
 }  // namespace
+
+ModelOptions SpeedCase::options() const {
+    return {.name = model, .h = side, .w = side, .c = usual_images(model).c, .classes = 10};
+}
 
 LevelResult compare_speeds(const std::vector<RankSpeed>& ranks, double together) {
     LevelResult r{.level = "speed"};
     if (ranks.size() == 1) {
         r.outcome = Outcome::skip;
         r.figure = formatted("%.4g images/s by one device: there is none to compare it with", ranks[0].beside);
+        r.add({.name = "alone", .unit = "images/s", .value = ranks[0].alone, .host = ranks[0].host, .rank = 0});
         return r;
     }
     double sum = 0;
-    bool always = false;
-    for (const RankSpeed& rank : ranks) {
+    for (size_t i = 0; i < ranks.size(); ++i) {
+        const RankSpeed& rank = ranks[i];
         sum += rank.beside;
-        const std::vector<double> alone = rates_of_kind(ranks, rank.kind, &RankSpeed::alone),
-                                  beside = rates_of_kind(ranks, rank.kind, &RankSpeed::beside);
-        const std::string condition = rank.condition.empty() ? "" : " (" + rank.condition + ")";
-        const bool slow_alone = rank.alone < limit_of(alone), slow_beside = rank.beside < limit_of(beside);
+        const RatesOfKind kind = rates_of(ranks, rank.kind);
+        add_figures(rank, int(i), kind, r);
         r.details.push_back(formatted("%s, %s: %.4g images/s alone, %.4g beside the others", rank.host.c_str(),
                                       rank.device.c_str(), rank.alone, rank.beside) +
-                            condition);
-        always = always || slow_alone;
-        if (slow_alone)
-            r.blamed.push_back({rank.host, rank.device,
-                                formatted("%.4g images/s alone, its kind %.4g", rank.alone, median(alone)) + condition,
-                                true});
-        else if (slow_beside)
-            r.blamed.push_back({rank.host, rank.device,
-                                formatted("slow only while its neighbours work: %.4g images/s, its kind %.4g",
-                                          rank.beside, median(beside)) +
-                                    condition,
-                                false});
+                            condition_of(rank));
+        // Fewer than four ranks, or one host, do not tell a slow device from a disturbed machine.
+        judge(rank, kind, ranks.size() >= 4 && !is_on_one_host(ranks, rank.kind), r);
     }
-    if (ranks.size() < 4) {  // too few to tell a slow device from a disturbed machine
-        always = false;
-        for (Blamed& b : r.blamed) b.drain = false;
-    }
-    r.outcome = always ? Outcome::fail : r.blamed.empty() ? Outcome::pass : Outcome::warn;
+    r.outcome = std::ranges::any_of(r.blamed, &Blamed::drain) ? Outcome::fail
+                : r.blamed.empty()                            ? Outcome::pass
+                                                              : Outcome::warn;
+    r.add({.name = "together", .unit = "images/s", .value = together});
     r.figure =
         formatted("%.4g images/s together, %.0f %% of %.4g without exchange", together, 100 * together / sum, sum);
     r.expected = ranks.size() < 4 ? "each within 10 % of the fastest"
@@ -105,30 +147,41 @@ LevelResult compare_speeds(const std::vector<RankSpeed>& ranks, double together)
     return r;
 }
 
-LevelResult speed_level(Comm& world, const DeviceChoice& choice, const SpeedCase& c) {
+LevelResult speed_level(Comm& world, const DeviceChoice& choice, const SpeedCase& c, const Cluster* cluster) {
     const Clock::time_point began = Clock::now();
     const std::unique_ptr<Comm> self = world.split(world.rank());
-    RankSpeed mine;
+    double alone = 0;
     for (int turn = 0; turn < int(world.max(world.local_size())); ++turn) {
-        if (turn == world.local_rank()) mine.alone = rate_of(*self, choice, c);
+        if (turn == world.local_rank()) alone = speed_of(*self, choice, c).images_per_second;
         world.wait_for_all();
     }
-    mine.beside = rate_of(*self, choice, c, &mine.condition);
+    SystemSample after;
+    const double beside = speed_of(*self, choice, c, &after).images_per_second;
     world.wait_for_all();
-    const double together = world.size() > 1 ? rate_of(world, choice, c) : 0;
-    const std::vector<double> rates = world.gather_all(std::vector<double>{mine.alone, mine.beside});
+    const SpeedTogether together = world.size() > 1 ? speed_of(world, choice, c) : SpeedTogether{};
+    const std::vector<double> rates =
+        world.gather_all(std::vector<double>{alone, beside, after.clock_hz, after.temperature_celsius});
+    const std::unique_ptr<Backend> backend = backend_for(*self, choice, false);
     const std::vector<std::string> hosts = world.gather_all(world.host()),
-                                   conditions = world.gather_all(mine.condition),
-                                   kinds = world.gather_all(backend_for(*self, choice, false)->facts().kind);
+                                   kinds = world.gather_all(backend->facts().kind);
     std::vector<RankSpeed> ranks;
     for (size_t i = 0; i < hosts.size(); ++i)
         ranks.push_back({.host = hosts[i],
                          .device = "rank " + std::to_string(i),
                          .kind = kinds[i],
-                         .alone = rates[2 * i],
-                         .beside = rates[2 * i + 1],
-                         .condition = conditions[i]});
-    LevelResult r = compare_speeds(ranks, together);
+                         .alone = rates[4 * i],
+                         .beside = rates[4 * i + 1],
+                         .clock_hz = rates[4 * i + 2],
+                         .celsius = rates[4 * i + 3]});
+    LevelResult r = compare_speeds(ranks, together.images_per_second);
+    const int nodes = int(world.sum(int64_t(world.local_rank() == 0)));
+    const char* device_kind = backend->facts().synchronous ? "cpu" : "gpu";
+    if (cluster && world.size() > 1) {
+        if (knows_sums(*cluster, device_kind, nodes))
+            add_expectation(expected_speed(c, ranks, together, nodes, *cluster), together, cluster->name, r);
+        else
+            r.details.push_back(cluster->name + " says nothing of all-reduces here: add an all-reduce-table");
+    }
     r.seconds = seconds_since(began);
     return r;
 }

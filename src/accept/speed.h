@@ -3,6 +3,8 @@
 #pragma once
 #include "accept/devices.h"
 #include "accept/verdict.h"
+#include "model/models.h"
+#include "plan/cluster.h"
 
 namespace convoy {
 
@@ -12,22 +14,26 @@ struct SpeedCase {
     int side = 0;       ///< of the square images, in pixels
     int64_t batch = 0;  ///< images per rank
     int64_t warmup = 3, steps = 30;
+
+    ModelOptions options() const;  ///< of 10 classes
 };
 
 /// Images per second of one rank: medians over the steps.
 struct RankSpeed {
     std::string host, device, kind;
-    double alone = 0;         ///< while the other ranks of its node wait
-    double beside = 0;        ///< while all ranks compute, each for itself
-    std::string condition{};  ///< of the device while it worked: "1410 MHz, 61 °C"; empty: not known
+    double alone = 0;                      ///< while the other ranks of its node wait
+    double beside = 0;                     ///< while all ranks compute, each for itself
+    double clock_hz = NAN, celsius = NAN;  ///< of the device after it worked; NaN: not known
 };
 
 /// Finds ranks that are slower than their kind. A rank is slow if it is below the median of its
-/// kind by 10 % and by four times the scaled median absolute deviation. `together`: images per
-/// second of all ranks when they exchange gradients; 0: not measured.
+/// kind by 10 % and by four times the scaled median absolute deviation. Fails only if it is slow
+/// alone, and ranks of its kind on another host are there to compare it with. `together`: images
+/// per second of all ranks when they exchange gradients; 0: not measured.
 LevelResult compare_speeds(const std::vector<RankSpeed>&, double together);
 
-/// Runs the level. Collective; the result is the same on every rank.
-LevelResult speed_level(Comm& world, const DeviceChoice&, const SpeedCase&);
+/// Runs the level. `cluster`: to compare the speed of all ranks with; null: none. Collective; the
+/// result is the same on every rank.
+LevelResult speed_level(Comm& world, const DeviceChoice&, const SpeedCase&, const Cluster* cluster = nullptr);
 
 }  // namespace convoy

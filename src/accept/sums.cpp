@@ -4,6 +4,8 @@
 
 #include "base/quantile.h"
 #include "bench/all_reduces.h"
+#include "plan/all_reduce_time.h"
+#include "report/expected.h"
 
 namespace convoy {
 namespace {
@@ -14,29 +16,28 @@ struct Timed {
 };
 
 /// All-reduces f32 numbers of which every sum is known and exact. Collective over the group.
-Timed time_all_reduce(Comm& group, const DeviceChoice& choice, size_t bytes, int iterations) {
-    const std::unique_ptr<Backend> backend = backend_for(group, choice, false);
+Timed time_all_reduce(Comm& group, Backend& backend, size_t bytes, int iterations) {
     const size_t count = bytes / sizeof(float);
     constexpr size_t period = 61;
     const auto value = [](int rank, size_t i) { return float((size_t(rank) * 7 + i % period) % period); };
     std::vector<float> mine(count), sums(count);
     for (size_t i = 0; i < count; ++i) mine[i] = value(group.rank(), i);
-    const Buffer buffer = backend->allocate_reduced(bytes);
+    const Buffer buffer = backend.allocate_reduced(bytes);
     const Tensor tensor{buffer.get(), {1, 1, 1, int(count)}, DType::f32};
     Tape tape;
-    backend->allreduce(tensor, 0, tape);
-    backend->wait_allreduce(tape);
-    const std::function<void()> all_reduce = backend->finish(std::move(tape));
+    backend.allreduce(tensor, 0, tape);
+    backend.wait_allreduce(tape);
+    const std::function<void()> all_reduce = backend.finish(std::move(tape));
     Timed result;
     std::vector<double> seconds;
     for (int i = 0; i < iterations; ++i) {
-        backend->upload(buffer.get(), mine.data(), bytes);
+        backend.upload(buffer.get(), mine.data(), bytes);
         group.barrier();
         const Clock::time_point began = Clock::now();
         all_reduce();
-        backend->synchronize();
+        backend.synchronize();
         seconds.push_back(seconds_since(began));
-        backend->download(sums.data(), buffer.get(), bytes);
+        backend.download(sums.data(), buffer.get(), bytes);
         for (size_t k = 0; k < count && result.wrong.empty(); ++k) {
             float expected = 0;
             for (int rank = 0; rank < group.size(); ++rank) expected += value(rank, k % period);
@@ -64,6 +65,7 @@ std::vector<double> of_node(const NodeSums& s, size_t node) {
     return pairs;
 }
 
+constexpr const char* rate_unit = "bytes/s";
 constexpr double slow = 0.7;  // a node or pair is slow below this share of what sound ones reach
 
 /// Blames nodes, then pairs of nodes that were not blamed. Needs three nodes: of one slow pair
@@ -77,6 +79,7 @@ void blame_network(const NodeSums& s, LevelResult& r) {
     // The fastest pairs show what a sound one gives, because one bad node of three slows two of
     // three pairs.
     const double sound = quantile(all, 0.8);
+    r.add({.name = "pair_limit", .unit = rate_unit, .value = slow * sound});
     std::vector<bool> bad(nodes);
     for (size_t node = 0; node < nodes; ++node) {
         const std::vector<double> pairs = of_node(s, node);
@@ -96,7 +99,54 @@ void blame_network(const NodeSums& s, LevelResult& r) {
                      false});
 }
 
+/// Adds what was measured as lines for people, and as figures.
+void add_measurements(const NodeSums& s, const ExpectedSums& expected, LevelResult& r) {
+    for (size_t node = 0; node < s.hosts.size(); ++node) {
+        if (s.inside[node] > 0) {
+            r.details.push_back(s.hosts[node] + ": " + gigabytes(s.inside[node]) + " inside");
+            r.add({.name = "inside_bandwidth", .unit = rate_unit, .value = s.inside[node], .host = s.hosts[node]});
+        }
+        for (size_t other = node + 1; other < s.hosts.size(); ++other) {
+            r.details.push_back(s.hosts[node] + " and " + s.hosts[other] + ": " + gigabytes(s.pairs[node][other]));
+            r.add({.name = "pair_bandwidth",
+                   .unit = rate_unit,
+                   .value = s.pairs[node][other],
+                   .host = s.hosts[node],
+                   .peer = s.hosts[other]});
+        }
+    }
+    for (const auto& [bytes, rate] : s.by_size) {
+        r.details.push_back(formatted("all ranks, %zu bytes: ", bytes) + gigabytes(rate));
+        r.add({.name = "bandwidth", .unit = rate_unit, .value = rate, .at = double(bytes), .at_unit = "bytes"});
+    }
+    for (const auto& [bytes, rate] : expected.by_size)
+        r.add(
+            {.name = "expected_bandwidth", .unit = rate_unit, .value = rate, .at = double(bytes), .at_unit = "bytes"});
+    for (const auto& [name, what, rate] : {std::tuple("expected_inside_bandwidth", "inside a node", expected.inside),
+                                           {"expected_pair_bandwidth", "between two nodes", expected.pair}}) {
+        if (rate <= 0) continue;
+        r.details.push_back(expected.cluster + " predicts " + gigabytes(rate) + " " + what);
+        r.add({.name = name, .unit = rate_unit, .value = rate});
+    }
+}
+
 }  // namespace
+
+ExpectedSums expected_sums(const Cluster& cluster, const NodeSums& s, size_t bytes, int ranks_per_node, bool gpu) {
+    ExpectedSums expected{.cluster = cluster.name};
+    const int nodes = int(s.hosts.size());
+    const auto rate = [&](size_t size, int among) {
+        const int ranks = among * ranks_per_node;
+        if (ranks < 2 || among > nodes || !knows_sums(cluster, gpu ? "gpu" : "cpu", among)) return 0.0;
+        return bandwidth(size, ranks, all_reduce_time(cluster, double(size), among, ranks_per_node).seconds);
+    };
+    expected.inside = rate(bytes, 1);
+    expected.pair = rate(bytes, 2);
+    expected.all = rate(bytes, nodes);
+    for (const auto& [size, unused] : s.by_size)
+        if (expected.all > 0) expected.by_size.emplace_back(size, rate(size, nodes));
+    return expected;
+}
 
 std::vector<std::vector<std::pair<int, int>>> rounds_of(int n) {
     const int seats = n + n % 2;  // the player of the last seat does not exist if n is odd
@@ -113,13 +163,9 @@ std::vector<std::vector<std::pair<int, int>>> rounds_of(int n) {
     return rounds;
 }
 
-LevelResult judge_sums(const NodeSums& s, size_t bytes) {
+LevelResult judge_sums(const NodeSums& s, size_t bytes, const ExpectedSums& expected) {
     LevelResult r{.level = "sums"};
-    for (size_t node = 0; node < s.hosts.size(); ++node) {
-        if (s.inside[node] > 0) r.details.push_back(s.hosts[node] + ": " + gigabytes(s.inside[node]) + " inside");
-        for (size_t other = node + 1; other < s.hosts.size(); ++other)
-            r.details.push_back(s.hosts[node] + " and " + s.hosts[other] + ": " + gigabytes(s.pairs[node][other]));
-    }
+    add_measurements(s, expected, r);
     std::vector<double> inside;
     for (const double b : s.inside)
         if (b > 0) inside.push_back(b);
@@ -143,50 +189,66 @@ LevelResult judge_sums(const NodeSums& s, size_t bytes) {
     }
     r.figure = gigabytes(s.all) + formatted(" over all ranks, all-reduces of %.3g MiB", double(bytes) / (1 << 20));
     r.expected = s.hosts.size() < 3 ? "exact sums" : "exact sums, and pairs of nodes alike";
+    if (expected.all > 0)
+        r.expected += formatted(", and %.3g GB/s by %s, of which this is %.0f %%", expected.all / 1e9,
+                                expected.cluster.c_str(), 100 * s.all / expected.all);
+    else if (!expected.cluster.empty())
+        r.expected += "; " + expected.cluster + " says nothing of all-reduces here: add an all-reduce-table";
     return r;
 }
 
-LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, int iterations) {
+LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, int iterations, const Cluster* cluster) {
     const Clock::time_point began = Clock::now();
     // A node is known by its lowest rank.
     const int leader = std::stoi(world.gather_node(std::to_string(world.rank())).front());
     const std::vector<std::string> leaders = world.gather_all(std::to_string(leader)),
                                    hosts = world.gather_all(world.host());
     NodeSums s;
-    std::vector<int> node_of;  // by rank
+    std::vector<int> ids;  // of the nodes
     for (size_t rank = 0; rank < leaders.size(); ++rank) {
-        if (std::stoi(leaders[rank]) == int(rank)) s.hosts.push_back(hosts[rank]);
-        node_of.push_back(std::stoi(leaders[rank]));
+        if (std::stoi(leaders[rank]) != int(rank)) continue;
+        s.hosts.push_back(hosts[rank]);
+        ids.push_back(int(rank));
     }
-    std::vector<int> ids;
-    for (size_t rank = 0; rank < node_of.size(); ++rank)
-        if (node_of[rank] == int(rank)) ids.push_back(int(rank));
-    const auto index_of = [&](int id) { return int(std::ranges::find(ids, id) - ids.begin()); };
-    const int node = index_of(leader), nodes = int(ids.size());
+    const int node = int(std::ranges::find(ids, leader) - ids.begin()), nodes = int(ids.size());
     std::string wrong;
-    /// The bandwidth of this rank's group, and 0 if it is alone.
-    const auto measure = [&](int group) {
+    bool gpu = false;
+    /// Returns the bandwidth for each size in this rank's group; zeros if it is alone.
+    const auto measure = [&](int group, const std::vector<size_t>& sizes) {
         const std::unique_ptr<Comm> comm = world.split(group);
-        if (comm->size() == 1) return 0.0;
-        const Timed t = time_all_reduce(*comm, choice, bytes, iterations);
-        if (wrong.empty() && !t.wrong.empty())
-            wrong = world.host() + ", rank " + std::to_string(world.rank()) + ": " + t.wrong;
-        return bandwidth(bytes, comm->size(), t.seconds);
+        std::vector<double> rates(sizes.size());
+        if (comm->size() == 1) return rates;
+        const std::unique_ptr<Backend> backend = backend_for(*comm, choice, false);
+        gpu = !backend->facts().synchronous;
+        for (size_t i = 0; i < sizes.size(); ++i) {
+            const Timed t = time_all_reduce(*comm, *backend, sizes[i], iterations);
+            if (wrong.empty() && !t.wrong.empty())
+                wrong = world.host() + ", rank " + std::to_string(world.rank()) + ": " + t.wrong;
+            rates[i] = bandwidth(sizes[i], comm->size(), t.seconds);
+        }
+        return rates;
     };
-    s.all = measure(0);
-    const std::vector<double> inside = world.gather_all(std::vector<double>{measure(node)});
+    const std::vector<size_t> sizes = {bytes / 512, bytes / 64, bytes / 8, bytes};
+    const std::vector<double> rates = measure(0, sizes);
+    s.all = rates.back();
+    for (size_t i = 0; i < sizes.size() && s.all > 0; ++i) s.by_size.emplace_back(sizes[i], rates[i]);
+    const std::vector<double> inside = world.gather_all(measure(node, {bytes}));
     for (const int id : ids) s.inside.push_back(inside[id]);
     s.pairs.assign(size_t(nodes), std::vector<double>(size_t(nodes), 0.0));
     for (const auto& round : nodes > 1 ? rounds_of(nodes) : decltype(rounds_of(2)){}) {
         int partner = node;
         for (const auto& [a, b] : round)
             if (a == node || b == node) partner = a == node ? b : a;
-        const double mine = partner == node ? (world.split(nodes + node), 0.0) : measure(std::min(node, partner));
+        // A node that waits in this round is a group, too, which measures nothing.
+        const double mine =
+            partner == node ? (world.split(nodes + node), 0.0) : measure(std::min(node, partner), {bytes}).front();
         const std::vector<double> all = world.gather_all(std::vector<double>{mine});
         for (const auto& [a, b] : round) s.pairs[a][b] = s.pairs[b][a] = all[ids[a]];
     }
     s.wrong = world.gather_all(wrong);
-    LevelResult r = judge_sums(s, bytes);
+    const int ranks_per_node = world.size() / nodes;
+    LevelResult r =
+        judge_sums(s, bytes, cluster ? expected_sums(*cluster, s, bytes, ranks_per_node, gpu) : ExpectedSums{});
     r.seconds = seconds_since(began);
     return r;
 }

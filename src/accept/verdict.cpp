@@ -15,6 +15,13 @@ const char* name_of(Outcome outcome) {
     return "";
 }
 
+std::vector<Figure> figures_named(const LevelResult& level, const std::string& name) {
+    std::vector<Figure> figures;
+    for (const Figure& f : level.figures)
+        if (f.name == name) figures.push_back(f);
+    return figures;
+}
+
 Outcome verdict_of(const std::vector<LevelResult>& levels) {
     const auto any = [&](Outcome outcome) { return std::ranges::count(levels, outcome, &LevelResult::outcome) > 0; };
     if (any(Outcome::fail)) return Outcome::fail;

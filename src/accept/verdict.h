@@ -1,8 +1,11 @@
 // The findings of an acceptance test of a cluster: one result per level, and the hosts and devices
 // that it blames.
 #pragma once
+#include <cmath>
 #include <string>
 #include <vector>
+
+#include "comm/host.h"
 
 namespace convoy {
 
@@ -17,6 +20,24 @@ struct Blamed {
     bool drain = false;    ///< true: jobs should avoid the host until it is repaired
 };
 
+/// A number that a level measured, for programs and pictures.
+struct Figure {
+    std::string name;       ///< "pair_bandwidth": small letters and underscores
+    std::string unit;       ///< "bytes/s"; "1" for a plain number
+    double value = 0;       ///< finite
+    std::string host{};     ///< empty: of all hosts
+    std::string peer{};     ///< the other host of a pair; empty: no pair
+    int rank = -1;          ///< -1: of no single rank
+    double at = NAN;        ///< place on a curve, in `at_unit`; NaN: no curve
+    std::string at_unit{};  ///< "bytes" or "s"; empty: no curve
+};
+
+/// The facts of a host, or of one of its devices.
+struct UnitFacts {
+    std::string host, device{};  ///< `device` as in Blamed
+    Facts facts{};
+};
+
 struct LevelResult {
     std::string level;
     Outcome outcome = Outcome::pass;
@@ -25,7 +46,17 @@ struct LevelResult {
     std::vector<Blamed> blamed{};
     std::vector<std::string> details{};  ///< further lines, for the report
     double seconds = 0;                  ///< that the level took
+    std::vector<Figure> figures{};
+    std::vector<UnitFacts> facts{};  ///< of the inventory: hosts first, then devices
+
+    /// Adds a figure, unless its value is not finite: what is not known is left out.
+    void add(Figure f) {
+        if (std::isfinite(f.value)) figures.push_back(std::move(f));
+    }
 };
+
+/// Returns the figures of this name, in their order.
+std::vector<Figure> figures_named(const LevelResult&, const std::string& name);
 
 /// Returns the worst outcome. A level that was skipped does not count, unless all were.
 Outcome verdict_of(const std::vector<LevelResult>&);

@@ -213,6 +213,17 @@ TEST(Accept, ARankThatIsAlwaysSlowIsToldFromOneThatNeighboursSlow) {
     EXPECT_EQ(hosts_to_drain({two}), std::vector<std::string>());
 }
 
+TEST(Accept, ALoneHostHasNoOtherThatItIsComparedWith) {
+    std::vector<RankSpeed> ranks = speeds({{100, 99}, {80, 79}, {98, 97}, {101, 100}});
+    for (RankSpeed& r : ranks) r.host = "n0";
+    const LevelResult lone = compare_speeds(ranks, 300);
+    EXPECT_EQ(lone.outcome, Outcome::warn) << level_text(lone);
+    EXPECT_EQ(lone.blamed.size(), 1u);
+    EXPECT_EQ(hosts_to_drain({lone}), std::vector<std::string>());
+    ranks[3].host = "n1";
+    EXPECT_EQ(compare_speeds(ranks, 300).outcome, Outcome::fail);
+}
+
 TEST(Accept, ADeviceThatIsAloneInItsKindIsNotSaidToBeRight) {
     std::vector<RankBits> ranks = ranks_with({"abc", "abc"});
     ranks[1].kind = "other cpu";

@@ -31,6 +31,7 @@ const Words commands = {"train",
                         "verify",
                         "report",
                         "plot",
+                        "accept",
                         "predict",
                         "convert",
                         "convert imagefolder",
@@ -45,7 +46,7 @@ CommandHelp help_of_command(const std::string& command) {
         {"demo", options_of_demo},       {"comm-test", options_of_comm_test}, {"info", options_of_info},
         {"verify", options_of_verify},   {"report", options_of_report},       {"plot", options_of_plot},
         {"predict", options_of_predict}, {"export", options_of_export},       {"import", options_of_import},
-        {"convert", options_of_convert}, {"sweep", options_of_sweep}};
+        {"convert", options_of_convert}, {"sweep", options_of_sweep},         {"accept", options_of_accept}};
     const std::string name = command.substr(0, command.find(' '));
     CommandHelp help{command, *screen_of(command), options.at(name)()};
     if (command != name)

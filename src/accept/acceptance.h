@@ -1,0 +1,40 @@
+// The results of an acceptance test, and accept.json, which keeps them. An acceptance that was
+// killed continues from that file.
+#pragma once
+#include <set>
+
+#include "accept/verdict.h"
+
+namespace convoy {
+
+struct Acceptance {
+    std::string version, commit, began;  ///< `began`: "2026-11-27T05:00:00Z"
+    std::string host{};                  ///< of rank 0
+    int nodes = 1, ranks = 1;
+    std::vector<LevelResult> levels;
+    std::vector<std::string> not_run{};  ///< levels that did not end yet
+    std::vector<std::string> hosts{};    ///< of each rank
+    Facts options{};                     ///< name and value of each option that results depend on
+};
+
+/// Returns the names of all levels, in the order in which they run.
+const std::vector<std::string>& level_names();
+
+/// Returns "PASS" and so on; "UNFINISHED" until the last level has ended.
+const char* verdict_name(const Acceptance&);
+
+/// Returns the results as JSON. output/FORMAT.md lists the keys.
+std::string acceptance_json(const Acceptance&);
+/// Returns the results in `text`. Control characters in texts are written as printable() does.
+/// Throws Exit::bad_input, with the name of the file and the key, for another text.
+Acceptance read_acceptance(const std::string& text, const std::string& file);
+/// The limit of the text that is read [bytes]: pairs of a thousand hosts.
+constexpr size_t most_bytes_of_acceptance = size_t(256) << 20;
+
+/// Takes the levels of `earlier` that `now` did not run yet, and the time of its start. Leaves out
+/// those in `again`. Throws Exit::usage, and names the first difference, unless hosts, ranks,
+/// version and options are the same. `file`: where `earlier` is from.
+void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,
+                   Acceptance& now);
+
+}  // namespace convoy
