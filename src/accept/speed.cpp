@@ -180,7 +180,7 @@ LevelResult speed_level(Comm& world, const DeviceChoice& choice, const SpeedCase
         if (knows_sums(*cluster, device_kind, nodes))
             add_expectation(expected_speed(c, ranks, together, nodes, *cluster), together, cluster->name, r);
         else
-            r.details.push_back(cluster->name + " says nothing of all-reduces here: add an all-reduce-table");
+            r.expected += "; " + cluster->name + " says nothing of all-reduces here: add an all-reduce-table";
     }
     r.seconds = seconds_since(began);
     return r;
