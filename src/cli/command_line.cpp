@@ -144,9 +144,10 @@ void store_config(const Options& options, const std::string& path,
         translate(options, where, "", [&] {
             po::variables_map scratch;  // a value that the command line overrides must be right, too
             po::store(one, scratch);
-            if (replaced(key, alternatives, command_line)) return;
+            const bool is_given = command_line.count(key) > 0 && !command_line[key].defaulted();
+            if (is_given || replaced(key, alternatives, command_line)) return;
             po::store(one, result.values);
-            if (!command_line.count(key) || command_line[key].defaulted()) result.from_file[key] = path;
+            result.from_file[key] = path;
         });
     }
 }
@@ -162,14 +163,30 @@ void check_values_present(const Options& options, const std::vector<std::string>
     }
 }
 
-/// If an option is given several times, keeps the last one. Keeps all of an option that takes
-/// several values.
+/// Returns true if all values of an option are kept, and not only the last one.
+bool adds_up(const po::option_description& option) {
+    const auto* typed = dynamic_cast<const po::typed_value_base*>(option.semantic().get());
+    return typed && typed->value_type() == typeid(std::vector<std::string>);
+}
+
+/// If an option is given several times, keeps the last one. Keeps all of an option that holds
+/// several values. Joins the texts of a list (OptionTable::list()); `none` empties it.
 void keep_last(const Options& options, std::vector<po::option>& given) {
+    const auto known = [&](const po::option& option) {
+        return option.position_key < 0 ? known_option(options, option.string_key) : nullptr;
+    };
+    std::map<std::string, std::string> lists;
+    for (po::option& option : given) {
+        const po::option_description* list = known(option);
+        if (!list || adds_up(*list) || !list->semantic()->is_composing()) continue;
+        std::string &all = lists[list->long_name()], &own = option.value.at(0);
+        if (!all.empty() && all != "none" && own != "none") own = all + "," + own;
+        all = own;
+    }
     std::set<std::string> later;
     const auto replaced_later = [&](const po::option& option) {
-        const po::option_description* known =
-            option.position_key < 0 ? known_option(options, option.string_key) : nullptr;
-        return known && known->semantic()->max_tokens() <= 1 && !later.insert(known->long_name()).second;
+        const po::option_description* described = known(option);
+        return described && !adds_up(*described) && !later.insert(described->long_name()).second;
     };
     for (size_t i = given.size(); i-- > 0;)
         if (replaced_later(given[i])) given.erase(given.begin() + std::ptrdiff_t(i));

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "base/shorten.h"
 #include "base/text.h"
 #include "cli/import_facts.h"
@@ -18,6 +20,8 @@
 
 namespace convoy {
 namespace {
+
+std::string parse_source(const std::string& /*option*/, const std::string& text) { return text == "none" ? "" : text; }
 
 NamePatterns parse_patterns(const std::string& option, const std::string& text) {
     NamePatterns patterns = split(text, ',');
@@ -38,6 +42,13 @@ std::vector<RateFactor> parse_rate_factors(const std::string& option, const std:
         factors.push_back({item.substr(0, equals), number.values[0]});
     }
     return factors;
+}
+
+/// Returns the first names, and how many more there are: "a, b, c, d and 3 more".
+std::string first_of(const std::vector<std::string>& names, size_t most = 4) {
+    if (names.size() <= most) return joined(names, ", ");
+    return joined({names.begin(), names.begin() + ptrdiff_t(most)}, ", ") +
+           formatted(" and %zu more", names.size() - most);
 }
 
 /// A tensor of the file whose name is that of a parameter.
@@ -109,8 +120,7 @@ bool is_hdf5(const InputBytes& file) {
     return first == signature;
 }
 
-Candidates candidates_in(const std::string& given, const ModelOptions& model, const Graph& graph) {
-    const std::string path = model_in(given);
+Candidates candidates_in(const std::string& path, const ModelOptions& model, const Graph& graph) {
     const auto file = std::make_shared<InputBytes>(path, "give a model file, a run folder, or weights of PyTorch");
     if (is_hdf5(*file)) return candidates_of_model(path, model, graph);
     return candidates_of_weights(file, model, graph);
@@ -127,14 +137,25 @@ std::set<ParamId> head_of(const ModelOptions& model, const Graph& graph) {
     return head;
 }
 
+/// Returns the names of frozen parameters, and of running statistics that do not change.
+std::set<std::string> kept_tensors(const Graph& graph) {
+    std::set<std::string> names;
+    for (const Param& p : graph.params)
+        if (p.frozen) names.insert(p.name);
+    for (const Op& op : graph.ops)
+        if (const auto* norm = std::get_if<BatchNorm>(&op); norm && norm->fixed)
+            for (const ParamId id : {norm->mean, norm->var}) names.insert(graph.params[id].name);
+    return names;
+}
+
 /// Sorts the parameters of a model into those that are taken from a file and the others.
 class Taking {
 public:
     Taking(const FineTuning& o, const ModelOptions& model)
-        : o_(o), model_(model), graph_(build_model(model)), head_(head_of(model, graph_)) {}
+        : o_(o), path_(model_in(o.from)), model_(model), graph_(build_model(model)), head_(head_of(model, graph_)) {}
 
     InitialWeights run() {
-        Candidates found = candidates_in(o_.from, model_, graph_);
+        Candidates found = candidates_in(path_, model_, graph_);
         taken_.values.resize(graph_.params.size());
         taken_.preprocessing = found.preprocessing;
         for (size_t id = 0; id < graph_.params.size(); ++id) take(ParamId(id), found);
@@ -144,7 +165,7 @@ public:
         for (const std::string& pattern : o_.skip)
             if (!used_.contains(pattern))
                 fail(Exit::usage, "--init-skip " + printable(shortened(pattern)) + ": matches no tensor of " +
-                                      model_.name + " and none of " + o_.from + "; leave it out");
+                                      model_.name + " and none of " + path_ + "; leave it out");
         summarise();
         return std::move(taken_);
     }
@@ -188,7 +209,7 @@ private:
         const bool variance = p.name.ends_with(".var");
         for (const float v : values)
             if (!std::isfinite(v) || (variance && v < 0))
-                fail(Exit::bad_input, o_.from + ": tensor " + p.name + " has a value " +
+                fail(Exit::bad_input, path_ + ": tensor " + p.name + " has a value " +
                                           (std::isfinite(v) ? "below 0" : "that is not finite") +
                                           "; the file is damaged, or its training diverged: give another");
         taken_.values[id] = std::move(values);
@@ -196,27 +217,18 @@ private:
     }
     void problem(const std::string& text) { problems_.push_back(printable(shortened(text))); }
     [[noreturn]] void refuse() const {
-        constexpr size_t most = 3;
-        const std::vector<std::string> first(problems_.begin(),
-                                             problems_.begin() + ptrdiff_t(std::min(most, problems_.size())));
-        const std::string more =
-            problems_.size() > most ? formatted(" and %zu more", problems_.size() - most) : std::string();
-        fail(Exit::bad_input, o_.from + ": does not fit " + model_.name + ": " + joined(first, ", ") + more +
+        fail(Exit::bad_input, path_ + ": does not fit " + model_.name + ": " + first_of(problems_, 3) +
                                   "; choose another --model or --stem, or leave tensors out with --init-skip");
     }
     void summarise() {
-        const auto names = [](const std::vector<std::string>& all) {
-            constexpr size_t most = 4;
-            if (all.size() <= most) return joined(all, ", ");
-            return joined({all.begin(), all.begin() + most}, ", ") + formatted(" and %zu more", all.size() - most);
-        };
-        taken_.summary = formatted("%zu of %zu tensors from ", count_, graph_.params.size()) + printable(o_.from);
+        taken_.summary = formatted("%zu of %zu tensors from ", count_, graph_.params.size()) + printable(path_);
         if (!new_head_.empty())
-            taken_.summary += formatted("; new for %d classes: ", model_.classes) + names(new_head_);
-        if (!skipped_.empty()) taken_.summary += "; new by --init-skip: " + names(skipped_);
+            taken_.summary += formatted("; new for %d classes: ", model_.classes) + first_of(new_head_);
+        if (!skipped_.empty()) taken_.summary += "; new by --init-skip: " + first_of(skipped_);
     }
 
     const FineTuning& o_;
+    const std::string path_;  // of the file: in a run folder, that of its model
     const ModelOptions& model_;
     const Graph graph_;
     const std::set<ParamId> head_;
@@ -230,25 +242,50 @@ private:
 
 void add_fine_tuning(OptionTable& t, FineTuning& f) {
     t.group("fine-tuning");
-    t.text(
-        "init-from", f.from, "", "FILE",
-        "start from these weights: a model file, a checkpoint, a run folder (its best model), or PyTorch's "
-        ".safetensors, .pth and .pt; a last layer of other classes gets new weights; a run that is resumed ignores it");
-    t.parsed("init-skip", f.skip, "", parse_patterns, "NAME,NAME", "tensors that get new weights, as in 'fc.*'");
-    t.parsed("freeze", f.freeze, "", parse_patterns, "NAME,NAME",
-             "parameters that keep their initial values, as in 'stem.*,stage[12].*'; PyTorch's names ('layer1.*') do "
-             "too");
+    t.parsed("init-from", f.from, "none", parse_source, "FILE",
+             "start from these weights: a model file, a checkpoint, a run folder (its best model), or PyTorch's "
+             ".safetensors, .pth and .pt; none: random; a last layer of other classes gets new weights; a run that is "
+             "resumed ignores it");
+    t.list("init-skip", f.skip, parse_patterns, "NAME,NAME", "tensors that get new weights, as in 'fc.*'; or none");
+    t.list("freeze", f.freeze, parse_patterns, "NAME,NAME",
+           "parameters that keep their initial values, as in 'stem.*,stage[12].*', or none; PyTorch's names "
+           "('layer1.*') do too");
     t.flag("freeze-batchnorm", f.freeze_batchnorm,
            "batch norms that --freeze names also keep their running statistics, and normalise with them");
-    t.parsed("lr-factor", f.rate_factors, "", parse_rate_factors, "NAME=F,NAME=F",
-             "factor of the learning rate by name, as in 'fc.*=10'");
+    t.list("lr-factor", f.rate_factors, parse_rate_factors, "NAME=F,NAME=F",
+           "factors of the learning rate by name, as in 'fc.*=10,fc.bias=20', or none; the last that matches counts");
 }
 
-void check_fine_tuning(const FineTuning& f) {
-    if (f.from.empty() && !f.skip.empty())
-        fail(Exit::usage, "--init-skip: has no effect without --init-from; leave it out");
-    if (f.freeze.empty() && f.freeze_batchnorm)
-        fail(Exit::usage, "--freeze-batchnorm: has no effect without --freeze; name the batch norms there");
+void take_recorded_freeze(const std::string& recorded, const ModelOptions& model, FineTuning& f,
+                          ConfigPairs& resolved) {
+    if (config_value(recorded, "model") != model.name) return;  // check_identity() refuses another model
+    const std::string text = config_value(recorded, "freeze"), norms = config_value(recorded, "freeze-batchnorm");
+    FineTuning before;
+    if (!text.empty() && text != "none") before.freeze = parse_patterns("freeze", text);
+    before.freeze_batchnorm = norms == "true";
+    const Graph graph = build_model(model);
+    const std::set<std::string> kept_before = kept_tensors(before.frozen(graph)), kept = kept_tensors(f.frozen(graph));
+    std::vector<std::string> only_before, only_now;
+    std::ranges::set_difference(kept_before, kept, std::back_inserter(only_before));
+    std::ranges::set_difference(kept, kept_before, std::back_inserter(only_now));
+    if (!only_before.empty() || !only_now.empty())
+        fail(Exit::usage, "frozen parameters (--freeze) are not those of the run to resume:" +
+                              (only_before.empty() ? "" : " it also keeps " + first_of(only_before)) +
+                              (only_before.empty() || only_now.empty() ? "" : ", and") +
+                              (only_now.empty() ? "" : " it does not keep " + first_of(only_now)) + "; give --freeze " +
+                              (before.freeze.empty() ? "none" : shell_word(printable(shortened(text)))) +
+                              (before.freeze_batchnorm ? " --freeze-batchnorm" : "") +
+                              ", or start from the beginning in another --output");
+    f.freeze = before.freeze;
+    f.freeze_batchnorm = before.freeze_batchnorm;
+    set_config_value(resolved, "freeze", before.freeze.empty() ? "none" : text);
+    set_config_value(resolved, "freeze-batchnorm", before.freeze_batchnorm ? "true" : "false");
+}
+
+std::string rate_factors_text(const std::map<std::string, double>& by_name) {
+    std::vector<std::string> factors;
+    for (const auto& [name, factor] : by_name) factors.push_back(formatted("%s %g", name.c_str(), factor));
+    return factors.empty() ? "" : "; --lr-factor " + first_of(factors);
 }
 
 InitialWeights read_initial_weights(const FineTuning& f, const ModelOptions& model) { return Taking(f, model).run(); }

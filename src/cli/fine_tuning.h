@@ -1,10 +1,12 @@
 // Options of fine-tuning: the weights that a training starts from, and the parameters that it
 // trains with a lower rate or not at all.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
 #include "model/name_patterns.h"
+#include "run/configuration.h"
 #include "train/model_file.h"
 
 namespace convoy {
@@ -12,8 +14,8 @@ namespace convoy {
 class OptionTable;
 
 struct FineTuning {
-    std::string from;  ///< --init-from: a file or a run folder; empty: random initial weights
-    NamePatterns skip, freeze;
+    std::string from;           ///< --init-from: a file or a run folder; empty: random initial weights
+    NamePatterns skip, freeze;  ///< empty: none
     bool freeze_batchnorm = false;
     std::vector<RateFactor> rate_factors;
 
@@ -22,8 +24,14 @@ struct FineTuning {
 
 /// Adds --init-from, --init-skip, --freeze, --freeze-batchnorm and --lr-factor.
 void add_fine_tuning(OptionTable&, FineTuning&);
-/// Throws Exit::usage for an option that has no effect without another.
-void check_fine_tuning(const FineTuning&);
+/// Lets a run that is resumed keep the text of the recorded --freeze, if it names the same tensors
+/// as the options. Otherwise throws Exit::usage, naming tensors that only one of them keeps.
+/// `recorded`: the options that the checkpoint recorded; empty: no run is resumed.
+void take_recorded_freeze(const std::string& recorded, const ModelOptions&, FineTuning&, ConfigPairs& resolved);
+
+/// Returns the factors of the learning rate for people: "; --lr-factor fc.bias 10, fc.weight 7".
+/// Empty if there is none.
+std::string rate_factors_text(const std::map<std::string, double>& by_name);
 
 /// The weights that a training takes from a file.
 struct InitialWeights {

@@ -125,7 +125,9 @@ void check_effects(ParsedOptions& parsed) {
          o.placement.placement == Placement::automatic || o.placement.placement == Placement::stream,
          "without --data-placement stream",
          {"data-placement"}},
-        {"stem", o.model.name.starts_with("resnet"), "without a resnet (--model)", {"model"}}};
+        {"stem", o.model.name.starts_with("resnet"), "without a resnet (--model)", {"model"}},
+        {"init-skip", !o.tuning.from.empty(), "without --init-from", {"init-from"}},
+        {"freeze-batchnorm", !o.tuning.freeze.empty(), "without --freeze", {"freeze"}}};
     const auto refused = [&](const Need& need, const Given& given) {
         const bool by_flag =
             std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });

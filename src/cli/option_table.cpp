@@ -37,6 +37,10 @@ void OptionTable::text(const char* name, std::string& to, const char* standard, 
     add(name, po::value<std::string>(&to)->default_value(standard)->value_name(value), help);
 }
 
+void OptionTable::add_list(const char* name, const char* value, const std::string& help) {
+    add(name, po::value<std::string>()->composing()->default_value("none")->value_name(value), help);
+}
+
 void OptionTable::add_flag(const char* name, const std::string& help) {
     add(name, po::value<bool>()->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"), help);
 }

@@ -73,6 +73,16 @@ public:
         add_text(name, standard, value, help);
         readers_.push_back([=, &to](const Values& v) { parse(name, text_of(v, name), to); });
     }
+    /// Adds a list whose items a comma separates, for `parse` to convert. The default is `none`, an
+    /// empty list. A command line may give the option several times: its lists add up.
+    template <class T>
+    void list(const char* name, T& to, T (*parse)(const std::string&, const std::string&), const char* value,
+              const std::string& help) {
+        add_list(name, value, help);
+        readers_.push_back([=, &to](const Values& v) {
+            if (text_of(v, name) != "none") to = parse(name, text_of(v, name));
+        });
+    }
     /// Adds the option that names a file of options (parse_with_config). It has no default.
     void config(const char* name, const char* value, const std::string& help);
 
@@ -91,6 +101,7 @@ private:
     using Values = boost::program_options::variables_map;
     void add(const char* name, boost::program_options::value_semantic*, const std::string& help);
     void add_text(const char* name, const char* standard, const char* value, const std::string& help);
+    void add_list(const char* name, const char* value, const std::string& help);
     void add_flag(const char* name, const std::string& help);
     void add_whole(const char* name, int64_t standard, const char* value, const std::string& help);
     void add_number(const char* name, double standard, const char* value, const std::string& help);

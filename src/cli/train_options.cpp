@@ -311,7 +311,6 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     table.read(values);
     derive_fields(o);
     check_together(o);
-    check_fine_tuning(o.tuning);
     if (command.needs_data && o.image_size.images.h > 0)
         fail(Exit::usage, "--image-size " + values["image-size"].as<std::string>() +
                               ": write the side of a square in pixels; only bench makes images up");

@@ -140,6 +140,7 @@ std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
 SetupNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
     SetupNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
+    notes.rate += rate_factors_text(d.setup.rate_factors);
     notes.stem = stem_note(o, d.model);
     if (!o.tuning.freeze.empty())
         notes.trained = formatted("%s parameters; the other %s are frozen", grouped(d.graph.gradient_count()).c_str(),
@@ -201,6 +202,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
         test_bytes = o.no_eval ? 0 : first_images(*d.test, o.eval_images).image_bytes();
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
+        take_recorded_freeze(recorded, d.model, parsed.options.tuning, parsed.resolved);
         const auto build = [&](const ModelOptions& model) {
             return with_precision(fuse(o.tuning.frozen(build_model(model))), o.backend.precision,
                                   backend.facts().channel_multiple);

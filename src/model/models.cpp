@@ -32,9 +32,10 @@ const std::vector<Entry>& table() {
     return entries;
 }
 
+/// Returns "32x32x3", or "any size with 3 channels" if `h` and `w` are 0.
 std::string size_text(int h, int w, int c) {
-    const auto number = [](int n) { return n ? std::to_string(n) : std::string("any"); };
-    return number(h) + "x" + number(w) + "x" + number(c);
+    if (h == 0) return "any size with " + std::to_string(c) + " channels";
+    return std::to_string(h) + "x" + std::to_string(w) + "x" + std::to_string(c);
 }
 
 const Entry& entry_of(const std::string& name) {
@@ -50,9 +51,9 @@ const Entry& entry_of(const std::string& name) {
 Graph build_model(const ModelOptions& o) {
     const Entry& e = entry_of(o.name);
     if ((e.h && e.h != o.h) || (e.w && e.w != o.w) || (e.c && e.c != o.c))
-        fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) +
-                                  " (height x width x channels), not of " + size_text(o.h, o.w, o.c) +
-                                  "; choose another --model, --data or --image-size");
+        fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) + ", not of " +
+                                  size_text(o.h, o.w, o.c) +
+                                  " (height x width x channels); choose another --model, --data or --image-size");
     return e.build(o);
 }
 

@@ -19,6 +19,8 @@ po::options_description options() {
     add("learning-rate", po::value<double>()->default_value(0.1), "peak learning rate");
     add("data", po::value<std::string>(), "folder of the data set");
     add("from", po::value<std::vector<std::string>>()->multitoken(), "runs");
+    add("run", po::value<std::vector<std::string>>(), "a run");
+    add("freeze", po::value<std::string>()->composing()->default_value("none"), "names separated by commas");
     add("resume", po::bool_switch(), "go on from the newest checkpoint");
     add("config", po::value<std::string>(), "file of key = value lines");
     return description;
@@ -62,6 +64,12 @@ TEST(CommandLine, TheLastOfTwoOptionsWins) {
     EXPECT_EQ(values({"--from", "a", "b", "--from", "c"})["from"].as<std::vector<std::string>>(),
               (std::vector<std::string>{"a", "b", "c"}))
         << "lists add up";
+    EXPECT_EQ(values({"--run", "a", "--run=b"})["run"].as<std::vector<std::string>>(),
+              (std::vector<std::string>{"a", "b"}));
+    const auto frozen = [&](const std::vector<std::string>& args) { return values(args)["freeze"].as<std::string>(); };
+    EXPECT_EQ(frozen({"--freeze", "a,b", "--data", "x", "--freeze=c", "--freeze", "d"}), "a,b,c,d");
+    EXPECT_EQ(frozen({"--freeze", "a", "--freeze", "none"}), "none");
+    EXPECT_EQ(frozen({"--freeze", "a", "--freeze", "none", "--freeze", "b", "--freeze", "c"}), "b,c");
     EXPECT_EQ("", problem({"--batch-size", "many", "--batch-size", ""}, {"--batch-size", "missing"}));
     po::positional_options_description positional;
     positional.add("data", 1);
@@ -73,9 +81,12 @@ TEST(CommandLine, TheLastOfTwoOptionsWins) {
 TEST(CommandLine, ConfigFileLosesToOptions) {
     const TempDir dir;
     const std::string file = dir.path("run.cfg");
-    write_file(file, "# a recipe\nbatch-size = 64   # images\n\nlearning-rate=0.5\nresume = true\n");
-    const po::variables_map values =
-        parse_with_config(options(), options(), {"--config", file, "--batch-size", "128"}).values;
+    write_file(file, "# a recipe\nbatch-size = 64   # images\n\nlearning-rate=0.5\nresume = true\nfreeze = a,b\n");
+    const ConfiguredValues configured =
+        parse_with_config(options(), options(), {"--config", file, "--batch-size", "128", "--freeze", "c"});
+    const po::variables_map& values = configured.values;
+    EXPECT_EQ(values["freeze"].as<std::string>(), "c") << "the command line's list replaces the file's";
+    EXPECT_FALSE(configured.from_file.contains("freeze"));
     EXPECT_EQ(values["batch-size"].as<int64_t>(), 128);
     EXPECT_EQ(values["learning-rate"].as<double>(), 0.5);
     EXPECT_FALSE(values["learning-rate"].defaulted());

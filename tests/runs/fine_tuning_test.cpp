@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "model/models.h"
+#include "model/name_patterns.h"
 #include "tests/runs/resume.h"
 
 namespace convoy::test {
@@ -54,6 +56,8 @@ TEST_F(FineTuning, StartsFromEachKindOfFile) {
             << file;
         EXPECT_NE(said_.find("weights   8 of 8 tensors from " + file), std::string::npos) << said_;
     }
+    trained("again", "--overwrite --lr 0 " + from("first"));
+    EXPECT_NE(said_.find("tensors from " + dir_.path("first") + "/model-best.h5\n"), std::string::npos) << said_;
     EXPECT_EQ(changed(first, trained("other", "--lr 0 --seed 2")).size(), 8u);  // without, it would have shown
 }
 
@@ -84,6 +88,11 @@ TEST_F(FineTuning, AFactorMultipliesTheStepOfWhatItNames) {
     const Tensors first = trained("first", "--lr 0.1");
     const std::string step = from("first") + "--lr 0.01 --max-steps 1 ";
     const Tensors one = trained("one", step), ten = trained("ten", step + "--lr-factor 'fc*=2,fc2.*=10'");
+    EXPECT_EQ(changed(ten, trained("list", step + "--lr-factor 'fc*=2' --lr-factor 'fc2.*=10'")),
+              std::vector<std::string>())
+        << "lists add up";
+    EXPECT_NE(said_.find("; --lr-factor fc1.bias 2, fc1.weight 2, fc2.bias 10, fc2.weight 10\n"), std::string::npos)
+        << said_;
     for (const auto& [name, w] : first) {
         const double factor = name.starts_with("fc2") ? 10 : name.starts_with("fc") ? 2 : 1;
         double worst = 0, largest = 0;
@@ -96,6 +105,33 @@ TEST_F(FineTuning, AFactorMultipliesTheStepOfWhatItNames) {
         // each weight is rounded once: half a unit in the last place of a number below 1
         EXPECT_LT(worst, (1 + factor) * 0x1p-24) << name;
     }
+}
+
+TEST_F(FineTuning, TheLastFactorThatMatchesCounts) {
+    const Graph graph = build_model({"mnist-conv", 28, 28, 1, 10});
+    using Factors = std::map<std::string, double>;
+    EXPECT_EQ(factors_by_name({{"fc1.weight", 7}, {"fc2.bias", 10}}, graph),
+              (Factors{{"fc1.weight", 7}, {"fc2.bias", 10}}));
+    EXPECT_EQ(factors_by_name({{"fc1.*", 7}, {"*.bias", 3}, {"fc1.bias", 5}, {"conv*.bias", 1}}, graph),
+              (Factors{{"fc1.weight", 7}, {"fc1.bias", 5}, {"fc2.bias", 3}, {"conv1.bias", 1}, {"conv2.bias", 1}}));
+}
+
+TEST_F(FineTuning, NoneSwitchesTheOptionsOfARecipeOff) {
+    write_file(
+        dir_.path("a.cfg"),
+        "init-from = none.h5\ninit-skip = fc2.*\nfreeze = conv*\nfreeze-batchnorm = true\nlr-factor = fc2.*=10\n");
+    const std::string recipe = "--lr 0.1 --config " + dir_.path("a.cfg") + " ",
+                      off = "--init-from none --freeze none --lr-factor none ";
+    const Tensors plain = trained("plain", "--lr 0.1");
+    for (const std::string more : {"", "--init-skip none --freeze-batchnorm=false"}) {
+        EXPECT_EQ(changed(plain, trained("off", "--overwrite " + recipe + off + more)), std::vector<std::string>());
+        const Finished recorded = convoy_alone(train("off", recipe + off + more + " --print-config"));
+        for (const char* option : {"init-from", "init-skip", "freeze", "lr-factor"})
+            EXPECT_EQ(value_in(recorded.out, option), "none") << option;
+        EXPECT_EQ(value_in(recorded.out, "freeze-batchnorm"), "false");
+    }
+    EXPECT_EQ("",
+              refusal(launch(1, train("on", recipe + "--freeze none --lr-factor none")), Exit::bad_input, {"none.h5"}));
 }
 
 TEST_F(FineTuning, AnotherNumberOfClassesMakesANewHeadAndSaysSo) {
@@ -142,6 +178,34 @@ TEST_F(FineTuning, ContinuesBitForBitWithoutTheFile) {
     for (const char* part : {"/checkpoints", "/model.h5", "/model-best.h5"}) fs::remove_all(dir_.path("parts") + part);
     EXPECT_EQ("", refusal(launch(1, "train --resume auto --output " + dir_.path("parts")), Exit::usage,
                           {"recorded --init-from", "give --init-from too"}));
+}
+
+TEST_F(FineTuning, ResumesWithOtherPatternsOfTheSameParameters) {
+    const std::string some = "--lr 0.05 --checkpoint-every 2 --max-steps ", resume = " --resume auto";
+    const Tensors whole = trained("whole", some + "6 --freeze 'conv1.*'");
+    trained("parts", some + "4 --freeze 'conv1.*'");
+    EXPECT_EQ(changed(whole, trained("parts", some + "6 --freeze conv1.bias --freeze 'c*1.weight'" + resume)),
+              std::vector<std::string>());
+    trained("parts", some + "8 --freeze 'conv1.*'" + resume);
+    const auto refused = [&](const std::string& options, const std::vector<std::string>& words, bool resnet = false) {
+        EXPECT_EQ("", refusal(launch(2, train(resnet ? "norms" : "parts", some + options + resume, resnet)),
+                              Exit::usage, words))
+            << options;
+    };
+    const std::string remedy = "give --freeze 'conv1.*', or start";
+    refused("9 --freeze conv1.bias", {"run to resume: it also keeps conv1.weight; ", remedy});
+    refused("9 --freeze 'conv*'", {"run to resume: it does not keep conv2.bias, conv2.weight; ", remedy});
+    refused("9 --freeze 'fc1.*'", {"it also keeps conv1.bias, conv1.weight, and it does not keep fc1.bias, fc1.w"});
+    refused("9 --freeze none", {"it also keeps conv1.bias, conv1.weight; ", remedy});
+    const std::string norms = "1 --freeze 'stem.*,stage1.*' --freeze-batchnorm";
+    trained("norms", some + norms, true);
+    refused("2 --freeze 'stem.*,stage1.*'", {".mean, ", " more; give --freeze 'stem.*,stage1.*' --freeze-batchnorm"},
+            true);
+    EXPECT_EQ("", failure(convoy_alone(train("norms",
+                                             "--lr 0.05 --max-steps 2 --dry-run --freeze-batchnorm --freeze "
+                                             "'conv1.*,bn1.*,layer1.*'" +
+                                                 resume,
+                                             true))));
 }
 
 TEST_F(FineTuning, FrozenBatchNormsKeepTheirStatistics) {

@@ -79,6 +79,8 @@ const Pointless pointless[] = {
     {"overwrite", "true", "--resume auto", "resume=none"},
     {"stream-block-mib", "64", "--data-placement stream", "data-placement=stream"},
     {"stem", "cifar", "a resnet (--model)", "model=resnet50"},
+    {"init-skip", "fc.*", "--init-from", "init-from=a.h5"},
+    {"freeze-batchnorm", "true", "--freeze", "freeze=conv1.*"},
 };
 
 TEST(Options, WhatHasNoEffectIsRefused) {
@@ -91,6 +93,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
         if (by == "weight-decay" || by == "look-ahead" || by == "crop-pad") without = "0";
         if (by == "flip" || by == "random-resized-crop") without = "false";
         if (by == "no-eval") without = "true";
+        if (by == "init-from" || by == "freeze") without = "none";
         if (by == "resume") without = "auto";
         if (by == "audit") without = "none";
         if (by == "data-placement") without = "replicate";

@@ -54,7 +54,8 @@ TEST(Models, RefuseWhatDoesNotFitInOneLine) {
         EXPECT_EQ("", problem_of_error(code, words, [&] { build_model(o); })) << o.name;
     };
     refused(Exit::bad_input, {"mnist-conv", "28x28x1", "32x32x3"}, options("mnist-conv", 32, 3, 10));
-    refused(Exit::bad_input, {"resnet18", "3", "32x32x1"}, options("resnet18", 32, 1, 10));
+    refused(Exit::bad_input, {"resnet18", "images of any size with 3 channels", "32x32x1"},
+            options("resnet18", 32, 1, 10));
     refused(Exit::bad_input, {"pyramidnet", "divisible by 4", "30x30"}, options("pyramidnet", 30, 3, 10));
     refused(Exit::bad_input, {"airbench94", "32x32x3", "28x28x3"}, options("airbench94", 28, 3, 10));
     refused(Exit::bad_input, {"linear", "1x1x10"}, options("linear", 2, 10, 10));
