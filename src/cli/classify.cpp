@@ -18,6 +18,7 @@
 #include "comm/preflight.h"
 #include "data/image_resize.h"
 #include "data/picture_list.h"
+#include "model/precision.h"
 #include "train/classifier.h"
 #include "train/forward_pass.h"
 
@@ -29,6 +30,7 @@ struct ClassifyOptions {
     std::vector<std::string> images;
     std::string given, data, split, format, to, device;
     int top = 5, batch = 0, threads = 0;
+    Precision precision = Precision::f32;
     bool overwrite = false;
 };
 
@@ -48,6 +50,8 @@ po::options_description description(ClassifyOptions& o) {
         ("batch-per-rank", po::value<int64_t>()->default_value(64)->value_name("N"), "images per rank and step")     //
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          help_of(device_choices()).c_str())  //
+        ("precision", po::value<std::string>()->default_value("f32")->value_name("TYPE"),
+         ("of activations: " + help_of(precision_choices())).c_str())  //
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"),
          "CPU threads per rank; 0: this rank's share of the cores");
     return options;
@@ -70,6 +74,7 @@ ClassifyOptions parse_classify(const std::vector<std::string>& args) {
     o.top = int(value_in_range(values, "top", 1, 1 << 20));
     o.batch = int(value_in_range(values, "batch-per-rank", 1, 1 << 16));
     choose("split", o.split, Choices<int>{{"test", 0}, {"train", 0}});
+    o.precision = choose("precision", values["precision"].as<std::string>(), precision_choices());
     o.threads = int(value_in_range(values, "threads", 0, 4096));
     if (!o.to.empty() && !o.to.ends_with(".h5"))
         fail(Exit::usage, "--to " + o.to + ": this writes HDF5; name a file NAME.h5, or take --format csv or json");
@@ -296,6 +301,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;
     how.threads = o.threads;
+    how.precision = o.precision;
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
     ModelFile file;
     Graph graph;
@@ -304,7 +310,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
         path = model_in(o.given);
         file = read_model_file(path);
         if (o.data.empty()) check_takes_pictures(path, file);
-        graph = fuse(build_model(file.model));
+        graph = with_precision(fuse(build_model(file.model)), o.precision, backend->facts().channel_multiple);
     });
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(path, file, state, *backend); });

@@ -59,8 +59,7 @@ std::string input_text(const ModelFile& m) {
            ", (pixel / 255 - mean) / deviation";
 }
 
-void add_model(Lines& lines, const std::string& path) {
-    const ModelFile m = read_model_file(path);
+void add_model(Lines& lines, const ModelFile& m) {
     const Graph graph = build_model(m.model);
     const std::string stem = stem_of(m.model);
     lines.add("model", formatted("%s%s: %s parameters, %.3f GFLOP per image (multiply-adds count two)",
@@ -75,13 +74,14 @@ void add_model(Lines& lines, const std::string& path) {
 }
 
 std::string describe_model(const std::string& path) {
-    Lines lines;
+    const ModelFile model = read_model_file(path);
     const h5::Handle file = h5::open(path);
+    Lines lines;
     const bool checkpoint = h5::string_attribute(file, "format", path) == checkpoint_format;
     lines.add(checkpoint ? "checkpoint" : "model file", path + size_text(path));
-    add_model(lines, path);
+    add_model(lines, model);
     lines.add("written by", h5::string_attribute(file, "writer", path));
-    const bool pictures = read_model_file(path).data == DType::u8;
+    const bool pictures = model.data == DType::u8;
     lines.add("use it", (pictures ? "convoy classify --model-file " : "convoy evaluate --model-file ") +
                             shell_word(path) + (pictures ? " IMAGE..." : " --data DIR"));
     return lines.text();

@@ -87,6 +87,8 @@ void print(const EvaluateOptions& o, const EvalResult& r) {
         print_json({{"model", o.path},
                     {"data", o.data},
                     {"split", o.split},
+                    {"precision", name_of(precision_choices(), o.precision)},
+                    {"tta", name_of(tta_choices(), o.views)},
                     {"images", r.images},
                     {"correct", r.correct},
                     {"loss", r.loss},

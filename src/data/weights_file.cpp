@@ -47,6 +47,8 @@ StoredTensors stored_tensors(const InputBytes& file, const std::string& key) {
                                   "safetensors or of torch.save()");
     if (head == std::array<uint8_t, 4>{'P', 'K', 3, 4}) return torch_zip_tensors(file, key);
     if (head[0] == 0x80 && head[1] == 2) return old_torch_tensors(file, key);
+    if (file.path().ends_with(".onnx"))
+        fail(Exit::bad_input, file.path() + ": ONNX files are not read; give safetensors, or a file of torch.save()");
     if (!key.empty()) fail(Exit::usage, "--key " + key + " is for files of torch.save(); leave it out");
     return safetensors_in(file);
 }

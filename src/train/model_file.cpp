@@ -165,9 +165,28 @@ std::vector<unsigned char> model_image(const ModelFile& m, const Graph& graph,
     return h5::image(file);
 }
 
+/// Throws Exit::bad_input for a file of weights that is of another format, and says how to use it.
+static void refuse_other_weights(const std::string& path) {
+    for (const char* end : {".safetensors", ".pth", ".pt"})
+        if (path.ends_with(end))
+            fail(Exit::bad_input, path +
+                                      ": holds weights of PyTorch and is no model file; make one of it with "
+                                      "'convoy import --from FILE --to NAME.h5'");
+    if (path.ends_with(".onnx"))
+        fail(Exit::bad_input, path + ": is for other programs; give the model file that it was exported from");
+}
+
 ModelFile read_model_file(const std::string& path) {
     const auto lock = h5::exclusive();
-    const h5::Handle file = h5::open(path);
+    h5::Handle file;
+    try {
+        file = h5::open(path);
+    } catch (const Inaccessible&) {
+        throw;
+    } catch (const Error&) {
+        refuse_other_weights(path);
+        throw;
+    }
     const std::string format = h5::string_attribute(file, "format", path);
     if (format != model_format && format != checkpoint_format)
         fail(Exit::bad_input,

@@ -2,6 +2,10 @@
 f16 and bf16: `make test-interchange`."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -11,6 +15,7 @@ import torch
 from common import Case, convoy
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
+from PIL import Image
 
 
 def with_bf16_weights(path):
@@ -122,6 +127,31 @@ class Onnx(Case):
                 f16 = onnx.load(f"{self.dir}/{model}-f16.onnx")
                 theirs = ReferenceEvaluator(f16).run(["logits"], {"images": x[:4]})[0]
                 self.assert_close_in_f16(ours[:4], theirs, len(f16.graph.node), f"{model} with each operation in f16")
+
+    def test_the_lines_of_the_readme(self):
+        """They print the class that classify finds, if it is clear: the two resize within a hundredth."""
+        with open("README.md", encoding="utf-8") as file:
+            lines = re.search(r"^    import .*onnxruntime.*\n(?:    .*\n)+", file.read(), re.M)[0]
+        model = self.trained("resnet18", "input/cifar10-sample", "--batch-size", 50, "--max-steps", 20,
+                             "--lr", 0.01, "--image-size", 28)  # fmt: skip
+        os.makedirs(f"{self.dir}/output")
+        convoy("export", "--model-file", model, "--to", f"{self.dir}/output/photos.onnx", "--raw-pixels")
+        clear = set()
+        for number, pixels in enumerate(self.images("input/cifar10-sample")[:40]):
+            picture = f"{self.dir}/cat.jpg"
+            size = (40 + number, 90 - number)  # wide and high ones
+            Image.fromarray(pixels.transpose(1, 2, 0)).resize(size).save(picture, quality=95)
+            found = json.loads(convoy("classify", "--model-file", model, "--format", "json", picture))
+            first, second = found["images"][0]["classes"][:2]
+            if first["probability"] - second["probability"] < 0.05:
+                continue
+            code = re.sub(r"^    ", "", lines, flags=re.M)
+            printed = subprocess.run([sys.executable, "-c", code], cwd=self.dir, capture_output=True, text=True)
+            self.assertEqual(printed.stdout.strip(), first["name"], printed.stderr)
+            clear.add(first["name"])
+            if len(clear) == 3:
+                return
+        self.assertGreater(len(clear), 1, "several classes, or this test shows nothing")
 
 
 if __name__ == "__main__":

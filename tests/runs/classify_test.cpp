@@ -84,6 +84,26 @@ TEST_F(Classify, CountsTheSameImagesAsRightAsEvaluate) {
     }
 }
 
+TEST_F(Classify, ComputesInBf16OnRequest) {
+    const std::string what = "--format json " + at("photos") + "/n00000001";
+    const Finished low = classify("cut", what + " --precision bf16");
+    if (low.err.find("AVX-512") != std::string::npos) GTEST_SKIP() << low.err;
+    const Probabilities exact = probabilities(classify("cut", what)), rounded = probabilities(low);
+    ASSERT_EQ(rounded.size(), exact.size());
+    double most = 0;
+    for (size_t i = 0; i < exact.size(); ++i) most = std::max(most, difference(exact[i], rounded[i]));
+    EXPECT_GT(most, rounding) << "bf16 rounds";
+    EXPECT_LT(most, 0.02) << "bf16 has 8 bits of a number";
+    const nlohmann::json images =
+        as_json(classify("cut", "--precision bf16 --format json --top 1 --data " + at("cut")));
+    int right = 0;
+    for (const auto& image : images) right += image.at("label") == image.at("classes").at(0).at("name");
+    const Finished evaluated = convoy_alone("evaluate --device cpu --precision bf16 --format json --model-file " +
+                                            at("cut") + "-run --data " + at("cut"));
+    ASSERT_EQ("", failure(evaluated));
+    EXPECT_EQ(nlohmann::json::parse(evaluated.out).at("correct"), right);
+}
+
 // The order of rows in a data set is not that of the files.
 TEST_F(Classify, SeesInFilesWhatItSeesInTheDataSetMadeOfThem) {
     for (const char* model : {"cut", "resized"}) {
@@ -160,6 +180,7 @@ TEST_F(Classify, DamagedPicturesHaveARowAndTheOthersGoOn) {
     for (const size_t i : {0u, 21u, 22u}) EXPECT_TRUE(images[i].contains("fault")) << images[i];
     EXPECT_NE(images[22].at("fault").get<std::string>().find("No such file"), std::string::npos);
     for (size_t i = 1; i < 21; ++i) EXPECT_EQ(images[i].at("classes").size(), 3u) << images[i];
+    EXPECT_EQ(as_json(classify("cut", "--image " + good + " --image " + bad + " --format json")).size(), 21u);
     EXPECT_NE(f.err.find("warning: 3 of 23 pictures could not be classified"), std::string::npos) << f.err;
     EXPECT_EQ("", refusal(classify("cut", bad), Exit::bad_input, {"none of the pictures"}));
 }
@@ -247,6 +268,11 @@ TEST_F(Classify, WrongUseIsOneLine) {
     EXPECT_EQ("", refusal(classify("cut", out_.path()), Exit::bad_input, {"no file with the name of a picture"}));
     write_file(out_.path("empty.txt"), "\n");
     EXPECT_EQ("", refusal(classify("cut", out_.path("empty.txt")), Exit::bad_input, {"empty.txt: is empty"}));
+    for (const auto& [name, words] : {std::pair("w.safetensors", "convoy import"), {"w.onnx", "exported from"}}) {
+        write_file(out_.path(name), "not HDF5");
+        for (const char* command : {"info ", "export --to e.onnx --model-file ", "classify x.png --model-file "})
+            EXPECT_EQ("", refusal(convoy_alone(command + out_.path(name)), Exit::bad_input, {name, words})) << command;
+    }
     EXPECT_EQ("", refusal(classify("cut", "x.png --format xml"), Exit::usage, {"text, csv or json"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --to p.csv"), Exit::usage, {"p.csv", "NAME.h5"}));
     // Found before the picture is, which is not there.

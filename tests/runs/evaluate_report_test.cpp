@@ -257,6 +257,7 @@ TEST_F(EvaluateReport, ComputesInBf16OnRequest) {
     ASSERT_EQ("", failure(low));
     const double exact = nlohmann::json::parse(evaluate("photos", "--format json").out).at("loss"),
                  rounded = nlohmann::json::parse(low.out).at("loss");
+    EXPECT_EQ(nlohmann::json::parse(low.out).at("precision"), "bf16");
     EXPECT_NE(rounded, exact);
     EXPECT_NEAR(rounded, exact, 0.02 * exact) << "bf16 has 8 bits of a number";
     EXPECT_EQ("", refusal(evaluate("photos", "--precision f16"), Exit::usage, {"--precision f16"}));

@@ -93,6 +93,8 @@ TEST_F(WeightsFile, HostileSafetensorsAreRefusedInOneLine) {
             << header.substr(0, 80);
     EXPECT_EQ("", refused(with_header("{}", "", 3), {"claims a header of 3 bytes"}));
     EXPECT_EQ("", refused(with_header("{}", "", uint64_t(1) << 63), {"claims a header of 9223372036854775808 bytes"}));
+    write_file(dir_.path("x.onnx"), "\x08\x08 weights");
+    EXPECT_EQ("", refused(dir_.path("x.onnx"), {"x.onnx: ONNX files are not read", "safetensors"}));
     write_file(dir_.path("x.safetensors"), "1234567");
     EXPECT_EQ("", refused(dir_.path("x.safetensors"), {"fewer than 8 bytes"}));
     EXPECT_EQ("", refused(dir_.path(), {"not a regular file"}));
