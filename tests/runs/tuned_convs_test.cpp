@@ -101,6 +101,34 @@ TEST_F(TunedConvs, AreMeasuredAgainWhereAnAlgorithmIsNew) {
     EXPECT_EQ(read_file(file_in("cache")), now);
 }
 
+// Otherwise a machine that was busy during its first run would stay slow.
+TEST_F(TunedConvs, WithoutTimesAreTimedOnRequest) {
+    const auto timed = [&] {
+        int count = 0;
+        for (const auto& [key, algorithms] : lines_of(read_file(file_in("cache")))) count += !algorithms.empty();
+        return count;
+    };
+    const std::string warning = " convolutions were not timed";
+    const Finished late = run(1, "late", small({{"tune", "1e-9"}}), cache());
+    ASSERT_EQ("", failure(late));
+    EXPECT_EQ(count(late.err, warning), 1) << late.err;
+    const std::string untimed = read_file(file_in("cache"));
+    EXPECT_EQ(timed(), 0) << untimed;
+    for (const char* tune : {"full", "1e-9"}) {
+        ASSERT_EQ("", failure(run(1, "again", small({{"tune", tune}, {"overwrite", "true"}}), cache())));
+        EXPECT_EQ(read_file(file_in("cache")), untimed) << "runs repeat bit for bit: --tune " << tune;
+    }
+    expect_same("late", "again");
+    const Finished whole = run(1, "whole", small(), cache());
+    ASSERT_EQ("", failure(whole));
+    EXPECT_EQ(count(whole.err, warning), 0) << whole.err;
+    EXPECT_GT(timed(), 20);
+    const std::string now = read_file(file_in("cache"));
+    ASSERT_EQ("", failure(run(1, "after", small({{"tune", "full"}}), cache())));
+    EXPECT_EQ(read_file(file_in("cache")), now);
+    expect_same("whole", "after");
+}
+
 TEST_F(TunedConvs, OfACheckpointAreTakenAgain) {
     ASSERT_EQ("", failure(run(1, "first", small(), cache())));
     make_cache("direct", "cache", "direct");

@@ -1,6 +1,7 @@
 // Selects how the ops of a program run. Ranks agree on measured times, and the user's tuning file
 // and checkpoints keep them.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -17,18 +18,31 @@ namespace {
 /// Seconds for all measurements of a training, unless --tune is given.
 constexpr double usual_patience = 5;
 
-/// Returns the entries of `text`, a tuning file of this kind of processor, for `wanted`. Leaves out
-/// entries that lack an algorithm of this version.
-TunedConvs known_of(const std::string& text, const std::vector<ConvSpec>& wanted, const Capabilities& has) {
-    const TunedConvs all = parse_tuned_convs(text);
+/// Returns the entries of `all`, the times of this kind of processor, for `wanted`. Leaves out
+/// entries that lack an algorithm of this version. `again`: also those without times, unless there
+/// is nothing to compare.
+TunedConvs known_of(const TunedConvs& all, const std::vector<ConvSpec>& wanted, const Capabilities& has, bool again) {
     TunedConvs known;
     for (const ConvSpec& s : wanted)
         if (const auto c = all.find(s.key()); c != all.end()) {
             const auto timed = [&](ConvBy by) { return c->second.contains(by); };
             const std::vector<ConvBy> able = candidates(s, has);
-            if (c->second.empty() || std::all_of(able.begin(), able.end(), timed)) known.insert(*c);
+            const bool untimed = c->second.empty() && (!again || able.size() == 1);
+            if (untimed || std::all_of(able.begin(), able.end(), timed)) known.insert(*c);
         }
     return known;
+}
+
+/// Warns of convolutions that were to be timed and were not: all later runs take the fixed order,
+/// too.
+void warn_of_untimed(const std::vector<ConvSpec>& specs, const TunedConvs& measured, const Capabilities& has) {
+    const auto untimed = std::ranges::count_if(
+        specs, [&](const ConvSpec& s) { return measured.at(s.key()).empty() && candidates(s, has).size() > 1; });
+    if (untimed > 0)
+        std::fprintf(stderr,
+                     "warning: %d of %zu convolutions were not timed, because time (--tune) or memory was short: they "
+                     "may run slower, now and in later runs; --tune 60s times them once\n",
+                     int(untimed), specs.size());
 }
 
 }  // namespace
@@ -79,13 +93,16 @@ void CpuBackend::tune(const ProgramShape& program) {
     }
 
     const std::string none_kept = "none", text = comm_.gather_all(usable ? file->read() : none_kept)[first];
-    const TunedConvs known = known_of(text, wanted, has_);
+    const TunedConvs all = parse_tuned_convs(text),
+                     known = known_of(all, wanted, has_, std::isfinite(options_.tune_seconds));
     std::erase_if(wanted, [&](const ConvSpec& s) { return known.contains(s.key()); });
     // Measure only if the file can keep it, because otherwise two runs would not compute the same
     // bits.
-    const TunedConvs mine = text == none_kept ? TunedConvs{} : measure(wanted);
+    TunedConvs mine = text == none_kept ? TunedConvs{} : measure(wanted);
+    if (usable) warn_of_untimed(wanted, mine, has_);
     const std::string agreed = comm_.gather_all(text_of(mine))[first];
-    if (usable) file->append(agreed);
+    std::erase_if(mine, [&](const auto& m) { return m.second.empty() && all.contains(m.first); });
+    if (usable) file->append(text_of(mine));
     tuned_.insert(known.begin(), known.end());
     tuned_.merge(parse_tuned_convs(agreed));
 }
