@@ -28,7 +28,7 @@ def draw_difference(run, other, title, out):
         axes.grid(alpha=0.3)
         if other.restarts:
             limits = axes.get_ylim()
-            label = f"{other_name} goes on" if axes is above else None
+            label = f"{other_name} resumed" if axes is above else None
             axes.vlines(other.restarts[-MOST_RESTARTS:], *limits, color="0.4", linestyle=":", label=label)
             axes.set_ylim(limits)
     above.legend(fontsize=8)
