@@ -19,7 +19,9 @@ export DEBIAN_FRONTEND=noninteractive
 export PYTHONSAFEPATH=1 # otherwise -m and -c import from the current folder first
 
 header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
-defines() { printf '#include <%s>\n#if !(%s)\n#error\n#endif\n' "$1" "$2" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+defines() {
+  printf '#include <%s>\n#if !(%s)\n#error\n#endif\n' "$1" "$2" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1
+}
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
 links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
@@ -108,7 +110,8 @@ TABLE
 install_onednn() (
   tmp=$(mktemp -d /tmp/convoy-deps-XXXXXX) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching oneDNN into $own_onednn"
-  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
+  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: \
+    onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
 2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb  onednn_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
 9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284  onednn_devel_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
@@ -117,7 +120,8 @@ SUMS
   for wheel in "$tmp"/*.whl; do "$PYTHON" -m zipfile -e "$wheel" "$tmp/x"; done
   rm -rf "$own_onednn" && mkdir -p "$own_onednn/lib"
   cp -r "$tmp"/x/onednn_devel*/data/include "$own_onednn/include"
-  cp "$tmp"/x/onednn_cpu*/data/lib/libdnnl.so.3 "$own_onednn/lib/" # a wheel cannot hold links: it has this file three times
+  # a wheel cannot hold links: it has this file three times
+  cp "$tmp"/x/onednn_cpu*/data/lib/libdnnl.so.3 "$own_onednn/lib/"
   cp "$tmp"/x/onednn_cpu*/data/share/doc/onednn/LICENSE "$own_onednn/"
   ln -s libdnnl.so.3 "$own_onednn/lib/libdnnl.so"
 )
@@ -127,8 +131,9 @@ SUMS
 install_cudnn_frontend() (
   tmp=$(mktemp -d /tmp/convoy-deps-XXXXXX) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching cudnn-frontend into $own_frontend"
-  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: --python-version 3.11 --implementation cp \
-    --platform manylinux_2_28_x86_64 "nvidia-cudnn-frontend==$frontend_version"
+  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: \
+    --python-version 3.11 --implementation cp --platform manylinux_2_28_x86_64 \
+    "nvidia-cudnn-frontend==$frontend_version"
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
 6ea44a8f2c0cfd20868b239ea13a2e0f32895dab868f6ff2bee01caf3778d273  nvidia_cudnn_frontend-1.17.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl
 SUMS
@@ -147,15 +152,24 @@ peers() { # peers TARGET [PACKAGE==VERSION...]: for `make TARGET`, with further 
   local packages=(torch==2.15.0 torchvision==0.29.2 safetensors==0.8.0 h5py==3.16.0 numpy==2.4.6 "$@")
   modules=$(IFS=,; echo "${packages[*]%%==*}")
   if [ -n "${PEER_PYTHON:-}" ]; then # any versions
-    "$PEER_PYTHON" -c "import $modules" 2>/dev/null || { echo "PEER_PYTHON=$PEER_PYTHON does not have all of ${modules//,/, }: install them there, or leave PEER_PYTHON out" >&2; exit 1; }
+    "$PEER_PYTHON" -c "import $modules" 2>/dev/null || {
+      echo "PEER_PYTHON=$PEER_PYTHON does not have all of ${modules//,/, }:" \
+        "install them there, or leave PEER_PYTHON out" >&2
+      exit 1
+    }
     return 0
   fi
   "$venv/bin/python" -c 'import sys, importlib.metadata as m
-sys.exit(any(m.version(p.split("==")[0]).split("+")[0] != p.split("==")[1] for p in sys.argv[1:]))' "${packages[@]}" 2>/dev/null && return 0
+sys.exit(any(m.version(p.split("==")[0]).split("+")[0] != p.split("==")[1] for p in sys.argv[1:]))' \
+    "${packages[@]}" 2>/dev/null && return 0
   echo "fetching ${packages[*]} into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
   "$PYTHON" -m venv --without-pip "$venv" &&
     "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: "${packages[@]}" ||
-    { echo "PyTorch could not be installed into $venv, which needs Python 3.11 or newer and PyPI; give a Python that has ${modules//,/, }: make $target PEER_PYTHON=/path/to/python" >&2; exit 1; }
+    {
+      echo "PyTorch could not be installed into $venv, which needs Python 3.11 or newer and PyPI;" \
+        "give a Python that has ${modules//,/, }: make $target PEER_PYTHON=/path/to/python" >&2
+      exit 1
+    }
 }
 
 # A program for some tests, in a virtual environment. Without it those tests are skipped.
@@ -178,7 +192,11 @@ missing() { # prints "name|package|module" of the rows whose test fails; the tes
 # A user's own folder is not filled: it must have what is looked for.
 check_own_folder() { # VARIABLE FOLDER HEADER
   [ "${!1}" = "$2" ] || [ -e "${!1}/include/$3" ] ||
-    { echo "$1=${!1}: there is no ${!1}/include/$3; name another folder, or leave $1 out to have it fetched into $2" >&2; exit 1; }
+    {
+      echo "$1=${!1}: there is no ${!1}/include/$3;" \
+        "name another folder, or leave $1 out to have it fetched into $2" >&2
+      exit 1
+    }
 }
 
 install() {
@@ -193,8 +211,12 @@ install() {
       echo "  $name: Debian package $package; on a cluster: $module" >&2
     done <<<"$rows"
     # These need no root, because they go into the checkout.
-    if grep -q '^oneDNN' <<<"$rows" && python_has pip; then install_onednn && rows=$(grep -v '^oneDNN' <<<"$rows" || true); fi
-    if grep -q '^cudnn-frontend' <<<"$rows" && python_has pip; then install_cudnn_frontend && rows=$(grep -v '^cudnn-frontend' <<<"$rows" || true); fi
+    if grep -q '^oneDNN' <<<"$rows" && python_has pip; then
+      install_onednn && rows=$(grep -v '^oneDNN' <<<"$rows" || true)
+    fi
+    if grep -q '^cudnn-frontend' <<<"$rows" && python_has pip; then
+      install_cudnn_frontend && rows=$(grep -v '^cudnn-frontend' <<<"$rows" || true)
+    fi
     [ -z "$rows" ] || exit 1
     return 0
   fi
@@ -209,37 +231,58 @@ install() {
   test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp" || install_onednn
   ! has_cuda || has_frontend || install_cudnn_frontend
   rows=$(missing)
-  [ -z "$rows" ] || { echo "still missing after the installation: $(cut -d'|' -f1 <<<"$rows" | paste -sd, -)" >&2; exit 1; }
+  [ -z "$rows" ] || {
+    echo "still missing after the installation: $(cut -d'|' -f1 <<<"$rows" | paste -sd, -)" >&2
+    exit 1
+  }
 }
 
 macro() { # macro HEADER NAME FLAGS: the value of a macro
   printf '#include <%s>\n%s\n' "$1" "$2" | g++ -std=c++20 -E -P -x c++ ${3:-} - 2>/dev/null | tail -n1 | tr -d '" '
 }
 
+numbers() { # numbers HEADER FLAGS NAME...: the values of macros, with dots between them
+  local part
+  for part in "${@:3}"; do macro "$1" "$part" "$2"; done | paste -sd. -
+}
+
 cuda_info() { # describes the CUDA backend in one line
   local lacks=() file
   [ -n "$CUDA" ] || { echo "turned off (CUDA=): only the CPU backend"; return; }
   has_cuda || { echo "no toolkit in $CUDA: only the CPU backend"; return; }
-  for file in "$CUDA/include/cudnn.h" "$CUDA/include/nccl.h" "$CUDNN_FRONTEND/include/cudnn_frontend.h"; do [ -e "$file" ] || lacks+=("$file"); done
+  for file in "$CUDA/include/cudnn.h" "$CUDA/include/nccl.h" "$CUDNN_FRONTEND/include/cudnn_frontend.h"; do
+    [ -e "$file" ] || lacks+=("$file")
+  done
   [ ${#lacks[@]} -eq 0 ] || { echo "toolkit in $CUDA, but not ${lacks[*]}: only the CPU backend"; return; }
-  local version; version() { for part in $2; do macro "$1" "$part" "-I$CUDA/include -I$CUDNN_FRONTEND/include"; done | paste -sd. -; }
-  echo "$("$CUDA/bin/nvcc" --version | sed -n 's/.*release \([^,]*\).*/\1/p') in $CUDA for architectures $CUDA_ARCHS; cuDNN $(version cudnn_version.h "CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL"), NCCL $(version nccl.h "NCCL_MAJOR NCCL_MINOR NCCL_PATCH"), cudnn-frontend $(version cudnn_frontend_version.h "CUDNN_FRONTEND_MAJOR_VERSION CUDNN_FRONTEND_MINOR_VERSION CUDNN_FRONTEND_PATCH_VERSION") in $CUDNN_FRONTEND"
+  local includes="-I$CUDA/include -I$CUDNN_FRONTEND/include" toolkit parts=()
+  toolkit=$("$CUDA/bin/nvcc" --version | sed -n 's/.*release \([^,]*\).*/\1/p')
+  parts+=("$(numbers cudnn_version.h "$includes" CUDNN_{MAJOR,MINOR,PATCHLEVEL})")
+  parts+=("$(numbers nccl.h "$includes" NCCL_{MAJOR,MINOR,PATCH})")
+  parts+=("$(numbers cudnn_frontend_version.h "$includes" CUDNN_FRONTEND_{MAJOR,MINOR,PATCH}_VERSION)")
+  echo "$toolkit in $CUDA for architectures $CUDA_ARCHS; cuDNN ${parts[0]}, NCCL ${parts[1]}," \
+    "cudnn-frontend ${parts[2]} in $CUDNN_FRONTEND"
 }
 
 info() {
-  local row name package module
-  printf '%-24s %s\n' "compiler" "$(g++ --version 2>/dev/null | head -n1)" "OpenMPI" "$(mpirun --version 2>/dev/null | head -n1), $(command -v mpirun || echo missing)" \
-    "HDF5" "$(pkg-config --modversion hdf5 2>/dev/null || echo missing), $(pkg-config --libs-only-L hdf5 2>/dev/null | sed 's/^-L//')" \
+  local name package module own_python
+  own_python='import sys, h5py, matplotlib
+print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)'
+  version() { pkg-config --modversion "$1" 2>/dev/null || echo missing; }
+  printf '%-24s %s\n' "compiler" "$(g++ --version 2>/dev/null | head -n1)" \
+    "OpenMPI" "$(mpirun --version 2>/dev/null | head -n1), $(command -v mpirun || echo missing)" \
+    "HDF5" "$(version hdf5), $(pkg-config --libs-only-L hdf5 2>/dev/null | sed 's/^-L//')" \
     "Boost" "$(macro boost/version.hpp BOOST_LIB_VERSION | tr _ .)" \
-    "oneDNN" "$(for part in MAJOR MINOR PATCH; do macro oneapi/dnnl/dnnl_version.h DNNL_VERSION_$part "-I$ONEDNN/include"; done | paste -sd. -), $ONEDNN" \
-    "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" "libjpeg-turbo" "$(macro jconfig.h LIBJPEG_TURBO_VERSION)" \
-    "libpng" "$(macro png.h PNG_LIBPNG_VER_STRING)" "libtiff" "$(pkg-config --modversion libtiff-4 2>/dev/null || echo missing)" \
-    "libwebp" "$(pkg-config --modversion libwebp 2>/dev/null || echo missing)" \
-    "giflib" "$(for part in MAJOR MINOR RELEASE; do macro gif_lib.h GIFLIB_$part; done | paste -sd. -)" "OpenSSL" "$(openssl version 2>/dev/null)" \
-    "GoogleTest" "$(pkg-config --modversion gtest 2>/dev/null || echo missing)" \
-    "python" "$("$PYTHON" -c 'import sys, h5py, matplotlib; print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)' 2>&1 | tail -n1), $PYTHON"
+    "oneDNN" "$(numbers oneapi/dnnl/dnnl_version.h "-I$ONEDNN/include" DNNL_VERSION_{MAJOR,MINOR,PATCH}), $ONEDNN" \
+    "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" \
+    "libjpeg-turbo" "$(macro jconfig.h LIBJPEG_TURBO_VERSION)" \
+    "libpng" "$(macro png.h PNG_LIBPNG_VER_STRING)" "libtiff" "$(version libtiff-4)" "libwebp" "$(version libwebp)" \
+    "giflib" "$(numbers gif_lib.h "" GIFLIB_{MAJOR,MINOR,RELEASE})" "OpenSSL" "$(openssl version 2>/dev/null)" \
+    "GoogleTest" "$(version gtest)" \
+    "python" "$("$PYTHON" -c "$own_python" 2>&1 | tail -n1), $PYTHON"
   printf '%-24s %s\n' "CUDA" "$(cuda_info)"
-  while IFS='|' read -r name package module; do printf '%-24s missing: Debian package %s; on a cluster: %s\n' "$name" "$package" "$module"; done < <(missing)
+  while IFS='|' read -r name package module; do
+    printf '%-24s missing: Debian package %s; on a cluster: %s\n' "$name" "$package" "$module"
+  done < <(missing)
 }
 
 case ${1:-} in
@@ -248,5 +291,9 @@ case ${1:-} in
   tensorboard) for_tests tensorboard '150 MB' tensorboard,h5py tensorboard h5py ;;
   reframe) for_tests reframe '60 MB' reframe reframe-hpc==4.10.4 ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers TARGET [PACKAGE==VERSION...] | tensorboard | reframe | info" >&2; exit 2 ;;
+  *)
+    echo "usage: deps.sh install [jobs|fuzz|fresh] | peers TARGET [PACKAGE==VERSION...] |" \
+      "tensorboard | reframe | info" >&2
+    exit 2
+    ;;
 esac
