@@ -37,7 +37,9 @@ def directive_errors(lines, prefix):
             chunk = re.fullmatch(r"(\d+):ncpus=(\d+):mpiprocs=(\d+)(?::ngpus=(\d+))?:ompthreads=(\d+)", select.group(1))
             if not chunk:
                 errors.append(f"select is not N:ncpus=:mpiprocs=[:ngpus=]:ompthreads=: {line}")
-            elif chunk.group(4) not in (None, chunk.group(3)) or int(chunk.group(2)) != int(chunk.group(3)) * int(chunk.group(5)):
+            elif chunk.group(4) not in (None, chunk.group(3)) or int(chunk.group(2)) != int(chunk.group(3)) * int(
+                chunk.group(5)
+            ):
                 errors.append(f"ranks, GPUs, cores and threads do not fit: {line}")
     return errors
 
@@ -60,7 +62,9 @@ class Text(unittest.TestCase):
     def test_both_schedulers_have_the_same_scripts(self):
         names = [{os.path.basename(p).split(".")[0] for p in paths} for paths in BATCH.values()]
         self.assertEqual(names[0], names[1])
-        self.assertLessEqual({"1gpu", "1node", "2node", "4node", "cpu", "array-sweep", "elastic", "convert", "evaluate"}, names[0])
+        self.assertLessEqual(
+            {"1gpu", "1node", "2node", "4node", "cpu", "array-sweep", "elastic", "convert", "evaluate"}, names[0]
+        )
         for s in BATCH:
             self.assertTrue(os.access(f"{JOBS}/{s}/scaling.sh", os.X_OK))
 
@@ -73,12 +77,23 @@ class Text(unittest.TestCase):
     def test_directive_rules_find_mistakes(self):
         good = ["#!/bin/bash", "#PBS -N x", "#PBS -l select=1:ncpus=8:mpiprocs=8:ngpus=8:ompthreads=1", "true"]
         self.assertEqual(directive_errors(good, "#PBS"), [])
-        for at, line in ((2, "# comment"), (2, ""), (1, "true"), (2, "#PBS -q a b"), (2, "#PBS -r y # comment"), (2, "#PBS -N name-of-16-chars"),
-                         (2, "#PBS -l select=4:ncpus=8"), (2, "#PBS -l select=1:ncpus=8:mpiprocs=8:ngpus=4:ompthreads=1")):  # fmt: skip
+        for at, line in (
+            (2, "# comment"),
+            (2, ""),
+            (1, "true"),
+            (2, "#PBS -q a b"),
+            (2, "#PBS -r y # comment"),
+            (2, "#PBS -N name-of-16-chars"),
+            (2, "#PBS -l select=4:ncpus=8"),
+            (2, "#PBS -l select=1:ncpus=8:mpiprocs=8:ngpus=4:ompthreads=1"),
+        ):
             self.assertTrue(directive_errors(good[:at] + [line] + good[at:], "#PBS"), line)
 
     def test_a_script_is_directives_common_and_one_launch_line(self):
-        launch = r'(eval ")?(elastic_nodes=4 )?((train|sweep|bench|evaluate|accept)_on (cuda|cpu)|convert_on) ("\$@"|\$\{CONVOY_ARGS:-\}")'
+        launch = (
+            r'(eval ")?(elastic_nodes=4 )?((train|sweep|bench|evaluate|accept)_on (cuda|cpu)|convert_on) '
+            r'("\$@"|\$\{CONVOY_ARGS:-\}")'
+        )
         for path in BATCH["slurm"] + BATCH["pbs"]:
             with self.subTest(path):
                 commands = [line for line in lines_of(path) if line and not line.startswith("#")]
@@ -88,7 +103,17 @@ class Text(unittest.TestCase):
 
     def test_headers_say_what_to_expect(self):
         for path in ALL:
-            if os.path.basename(path) in ("common.sh", "launcher.sh", "matrix.sh", "outer_job.sh", "requeue.sh", "submit.sh", "shield.sh", "shell.sh", "agent.sh"):
+            if os.path.basename(path) in (
+                "common.sh",
+                "launcher.sh",
+                "matrix.sh",
+                "outer_job.sh",
+                "requeue.sh",
+                "submit.sh",
+                "shield.sh",
+                "shell.sh",
+                "agent.sh",
+            ):
                 continue
             with self.subTest(path):
                 header = re.match(r"(#.*\n)+", "\n".join(lines_of(path)) + "\n").group()
@@ -97,7 +122,10 @@ class Text(unittest.TestCase):
     def test_what_a_requeued_job_needs(self):
         for path in BATCH["slurm"]:
             with self.subTest(path):
-                self.assertLessEqual({"#SBATCH --open-mode=append", "#SBATCH --requeue", "#SBATCH --signal=B:USR1@120"}, set(lines_of(path)))
+                self.assertLessEqual(
+                    {"#SBATCH --open-mode=append", "#SBATCH --requeue", "#SBATCH --signal=B:USR1@120"},
+                    set(lines_of(path)),
+                )
         for path in BATCH["pbs"]:
             with self.subTest(path):
                 self.assertIn("#PBS -r y", lines_of(path))
@@ -105,7 +133,13 @@ class Text(unittest.TestCase):
         self.assertIn("#PBS -l place=scatter", lines_of(f"{JOBS}/pbs/4node.pbs"))
 
     def test_no_path_of_one_machine_and_no_root(self):
-        for path in BATCH["slurm"] + BATCH["pbs"] + glob.glob(f"{JOBS}/*.sh") + glob.glob(f"{JOBS}/*/[rs]*.sh") + glob.glob(f"{JOBS}/site/*"):
+        for path in (
+            BATCH["slurm"]
+            + BATCH["pbs"]
+            + glob.glob(f"{JOBS}/*.sh")
+            + glob.glob(f"{JOBS}/*/[rs]*.sh")
+            + glob.glob(f"{JOBS}/site/*")
+        ):
             with self.subTest(path):
                 text = "\n".join(line for line in lines_of(path) if not line.startswith(("#!", "#PBS -S")))
                 self.assertNotRegex(text, r"(?<![\w.}$])/(home|root|work|mnt|scratch|opt|usr)/|RUN_AS_ROOT")
@@ -119,17 +153,23 @@ class Text(unittest.TestCase):
             out = False
             for pattern in patterns:
                 keep, pattern = pattern.startswith("!"), pattern.removeprefix("!")
-                form = "(.*/)?" * pattern.startswith("**/") + re.escape(pattern.removeprefix("**/")).replace(r"\*", "[^/]*")
+                form = "(.*/)?" * pattern.startswith("**/") + re.escape(pattern.removeprefix("**/")).replace(
+                    r"\*", "[^/]*"
+                )
                 if any(re.fullmatch(form, step) for step in steps):
                     out = not keep
             return out
 
-        tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        tracked = subprocess.run(
+            ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
         self.assertGreater(len(tracked), 500)
         self.assertEqual([path for path in tracked if left_out(path)], [])
-        for path in (".git/config", "jobs/site/mine.env", "jobs/adhoc/hostfile", "output/run/metrics.h5", "output/convoy-7.log", "output/a.json",
-                     "input/private/manifest.json", "build/convoy", "build-old/convoy", ".deps/onednn/x", "tests/jobs/__pycache__/x.pyc",
-                     "input/private.partial/x", "output/sweep/lr-1/model.h5"):  # fmt: skip
+        for path in (
+            ".git/config", "jobs/site/mine.env", "jobs/adhoc/hostfile", "output/run/metrics.h5", "output/convoy-7.log",
+            "output/a.json", "input/private/manifest.json", "build/convoy", "build-old/convoy", ".deps/onednn/x",
+            "tests/jobs/__pycache__/x.pyc", "input/private.partial/x", "output/sweep/lr-1/model.h5",
+        ):  # fmt: skip
             with self.subTest(path):
                 self.assertTrue(left_out(path))
 
@@ -148,7 +188,10 @@ class Words(words.Words):
 
     def test_no_executable(self):
         os.remove(f"{self.dir}/build/convoy")
-        self.refused("build/convoy is not there: run make first", "source jobs/common.sh; launch=(env); train_on auto --data data")
+        self.refused(
+            "build/convoy is not there: run make first",
+            "source jobs/common.sh; launch=(env); train_on auto --data data",
+        )
 
     def test_no_data(self):
         self.refused("there is no data set in input/cifar10", "source jobs/common.sh; launch=(env); train_on auto")
@@ -195,10 +238,13 @@ class Words(words.Words):
     def test_arguments_with_spaces_arrive_at_pbs(self):
         self.stub("bin/qsub", 'printf "%s\\n" "$@" "ARGS: $CONVOY_ARGS"')
         self.site("a", 'QSUB_OPTIONS="-q gpu"')
-        code, out, err = self.bash("jobs/submit.sh -l walltime=1:00:00 jobs/pbs/1gpu.pbs --data 'a b' --lr-milestones 1,2", CONVOY_DATA="d")
+        code, out, err = self.bash(
+            "jobs/submit.sh -l walltime=1:00:00 jobs/pbs/1gpu.pbs --data 'a b' --lr-milestones 1,2", CONVOY_DATA="d"
+        )
         self.assertEqual(code, 0, err)
-        self.assertEqual(out.splitlines()[:-1], ["-S", f"{self.dir}/jobs/pbs/shell.sh", "-q", "gpu", "-l", "walltime=1:00:00",
-                                                 "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])  # fmt: skip
+        options = ["-S", f"{self.dir}/jobs/pbs/shell.sh", "-q", "gpu", "-l", "walltime=1:00:00"]
+        names = ["-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_DATA"]
+        self.assertEqual(out.splitlines()[:-1], [*options, *names, "jobs/pbs/1gpu.pbs"])
         packed = out.splitlines()[-1].removeprefix("ARGS: ")
         self.assertRegex(packed, "^base64:[A-Za-z0-9+/=]+$")  # PBS splits values at commas and backslashes
         unpacked = self.bash(f'source jobs/common.sh; eval "printf %s\\|  $(unpacked {packed})"')[1]
@@ -210,10 +256,16 @@ class Words(words.Words):
         said = self.bash("jobs/submit.sh jobs/pbs/1gpu.pbs", **given)[1].split("|")[:2]
         for value in said:
             self.assertRegex(value, "^base64:[A-Za-z0-9+/=]+$")
-        out = self.bash('source jobs/common.sh; printf "%s|" "$CONVOY_DATA" "$CONVOY_OUTPUT"', **dict(zip(given, said)))[1]
+        out = self.bash(
+            'source jobs/common.sh; printf "%s|" "$CONVOY_DATA" "$CONVOY_OUTPUT"', **dict(zip(given, said))
+        )[1]
         self.assertEqual(out.split("|")[:2], list(given.values()))
         self.site("a", "CONVOY_DATA=/ours")
-        self.assertEqual(self.bash('source jobs/common.sh; echo "$CONVOY_DATA"', CONVOY_DATA=said[0])[1], "/ours\n", "the site file comes after it")
+        self.assertEqual(
+            self.bash('source jobs/common.sh; echo "$CONVOY_DATA"', CONVOY_DATA=said[0])[1],
+            "/ours\n",
+            "the site file comes after it",
+        )
 
     def test_no_value_for_pbs_ends_with_a_blank(self):
         """qsub removes the blank, and a copy's options would run together."""
@@ -223,7 +275,14 @@ class Words(words.Words):
         self.assertEqual(self.bash("jobs/submit.sh jobs/pbs/1gpu.pbs")[1], "||")
 
     def test_short_walltimes_leave_a_time_limit(self):
-        for walltime, limit in (("12:00:00", "43080s"), ("00:08:00", "360s"), ("00:07:59", "360s"), ("00:02:00", "90s"), ("00:01:00", "45s"), ("00:00:08", "6s")):
+        for walltime, limit in (
+            ("12:00:00", "43080s"),
+            ("00:08:00", "360s"),
+            ("00:07:59", "360s"),
+            ("00:02:00", "90s"),
+            ("00:01:00", "45s"),
+            ("00:00:08", "6s"),
+        ):
             with self.subTest(walltime):
                 self.stub("bin/qstat", f'echo "    Resource_List.walltime = {walltime}"')
                 self.assertEqual(self.bash("source jobs/common.sh; PBS_JOBID=1 pbs_time_limit")[1], limit + "\n")
@@ -236,18 +295,36 @@ class Words(words.Words):
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(shlex.split(out), odd)
         self.assertEqual(self.bash(f"printf '%s|' {out}")[1], "|".join(odd) + "|", "by a shell itself")
-        self.assertEqual(self.bash("source jobs/common.sh; quoted --data=x/y_1.h5 lr=0.1,0.2")[1], "--data=x/y_1.h5 lr=0.1,0.2\n")
+        self.assertEqual(
+            self.bash("source jobs/common.sh; quoted --data=x/y_1.h5 lr=0.1,0.2")[1], "--data=x/y_1.h5 lr=0.1,0.2\n"
+        )
         os.rename(f"{self.dir}/data", f"{self.dir}/it's data")
         self.stub("build/convoy", "exit 85")
         launch = """source jobs/common.sh; launch=(env); train_on cpu --data "it's data" --output 'my run'"""
         said = self.bash(launch)[1].splitlines()
-        self.assertEqual(shlex.split(said[0])[7:], ["env", "build/convoy", "train", "--data", "it's data", "--output", "my run", "--resume", "auto", "--device", "cpu"])
+        self.assertEqual(
+            shlex.split(said[0])[7:],
+            [
+                "env",
+                "build/convoy",
+                "train",
+                "--data",
+                "it's data",
+                "--output",
+                "my run",
+                "--resume",
+                "auto",
+                "--device",
+                "cpu",
+            ],
+        )
         self.assertEqual(said[1], "convoy job: checkpointed; the same command with --output 'my run' resumes this run")
 
     def test_a_copy_of_a_job_is_submitted_by_words_that_can_be_pasted(self):
         name = "convoy-1gpu;touch pwned"
         script = f"jobs/pbs/{name.removeprefix('convoy-')}.pbs"
-        again = f"""source jobs/common.sh; PBS_JOBID=7 PBS_JOBNAME={shlex.quote(name)} CONVOY_ARGS="--data 'my data;touch pwned'" CONVOY_SUBMIT= asked='' code=85
+        again = f"""source jobs/common.sh; PBS_JOBID=7 PBS_JOBNAME={shlex.quote(name)}
+            CONVOY_ARGS="--data 'my data;touch pwned'" CONVOY_SUBMIT= asked='' code=85
             output='my run'; requeue_pbs checkpointed"""
         self.stub("bin/qrerun", "exit 1")
         said = self.bash(again)[1]
@@ -255,29 +332,49 @@ class Words(words.Words):
         self.assertEqual(words, ["CONVOY_OUTPUT=my run", "jobs/submit.sh", script, "--data", "my data;touch pwned"])
         self.stub(script, "")
         self.stub("jobs/submit.sh", "printf '%s|' \"$@\"")
-        self.assertIn(f"continues as job -W|depend=afterany:7|{script}|--data|my data;touch pwned|", self.bash(again)[1])
+        self.assertIn(
+            f"continues as job -W|depend=afterany:7|{script}|--data|my data;touch pwned|", self.bash(again)[1]
+        )
         self.assertFalse(os.path.exists(f"{self.dir}/pwned"))
 
     def test_a_sweeps_element_goes_on_by_words_that_can_be_pasted(self):
         self.stub("bin/qrerun", "exit 1")
         self.stub("build/convoy", "exit 85")
         os.rename(f"{self.dir}/data", f"{self.dir}/my data;touch pwned")
-        out = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
+        out = self.bash("""source jobs/common.sh
+            scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0
+            find_launcher() { launch=(env) convoy=(build/convoy); }
             sweep_on cpu lr=0.1 --data 'my data;touch pwned'""")[1]
-        self.assertEqual(shlex.split(out.split("To resume: ")[1])[1:], ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--keep", "0", "--lr", "0.1"])
-        kept = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
+        self.assertEqual(
+            shlex.split(out.split("To resume: ")[1])[1:],
+            ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--keep", "0", "--lr", "0.1"],
+        )
+        kept = self.bash("""source jobs/common.sh
+            scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0
+            find_launcher() { launch=(env) convoy=(build/convoy); }
             sweep_on cpu lr=0.1 --data 'my data;touch pwned' --keep=3""")[1]
         self.assertNotIn("--keep 0", kept)
 
     def test_retries_are_a_number(self):
-        self.refused("CONVOY_RETRIES=often is not a number", "source jobs/common.sh; launch=(env); train_on auto --data data", CONVOY_RETRIES="often")
+        self.refused(
+            "CONVOY_RETRIES=often is not a number",
+            "source jobs/common.sh; launch=(env); train_on auto --data data",
+            CONVOY_RETRIES="often",
+        )
 
     def test_no_scheduler_here(self):
-        self.refused("sbatch is not here", 'PATH=$(dirname "$(command -v basename)"):/bin; hash -r; enable -n type; command() { return 1; }; set -- jobs/slurm/1gpu.sbatch; source jobs/submit.sh')
+        self.refused(
+            "sbatch is not here",
+            'PATH=$(dirname "$(command -v basename)"):/bin; hash -r; enable -n type; command() { return 1; }; '
+            "set -- jobs/slurm/1gpu.sbatch; source jobs/submit.sh",
+        )
 
     def test_a_signal_reaches_the_launcher_and_its_exit_code_comes_back(self):
         self.stub("build/convoy", "trap 'sleep 0.5; exit 85' USR1; for i in $(seq 100); do sleep 0.1; done")
-        command = "bash -c 'source jobs/common.sh; launch=(env); train_on auto --data data --output run' & job=$!; sleep 1; kill -%s $job; wait $job"
+        command = (
+            "bash -c 'source jobs/common.sh; launch=(env); train_on auto --data data --output run' & "
+            "job=$!; sleep 1; kill -%s $job; wait $job"
+        )
         for signal in ("USR1", "TERM"):
             code, out, err = self.bash(command % signal)
             self.assertEqual(code, 85, err)

@@ -51,7 +51,11 @@ class Job:
         return sum('"kind":"train"' in line for line in self.checkout.read(self.run, "metrics.jsonl").splitlines())
 
     def events(self):
-        lines = [json.loads(line) for line in self.checkout.read(self.run, "metrics.jsonl").splitlines() if line.endswith("}")]
+        lines = [
+            json.loads(line)
+            for line in self.checkout.read(self.run, "metrics.jsonl").splitlines()
+            if line.endswith("}")
+        ]
         return [line["event"] if "event" in line else line.get("type", "") for line in lines if line["kind"] == "event"]
 
     def training(self, steps=10, timeout=60):
@@ -59,18 +63,26 @@ class Job:
         return self
 
     def restarted(self, timeout=90):
-        self._await("a second start", lambda: self.fields()["Restarts"] != "0" and self.log().count("convoy job: convoy-") >= 2, timeout)
+        self._await(
+            "a second start",
+            lambda: self.fields()["Restarts"] != "0" and self.log().count("convoy job: convoy-") >= 2,
+            timeout,
+        )
         return self
 
     def ended(self, state="COMPLETED", timeout=120):
         over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY")
         self._await("the end", lambda: self.state() in over and not self.died_in_mpi_init(), timeout)
         if self.state() != state:
-            raise AssertionError(f"job {self.id} is {self.state()} ({self.fields()['ExitCode']}), not {state}:\n{self.log()}")
+            raise AssertionError(
+                f"job {self.id} is {self.state()} ({self.fields()['ExitCode']}), not {state}:\n{self.log()}"
+            )
         return self
 
     def _await(self, what, condition, timeout):
         try:
             wait_for(f"job {self.id}: {what}", condition, timeout)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{sh(f'scontrol show job {self.id}', check=False)}\n{self.log()[-6000:]}") from None
+            raise AssertionError(
+                f"{error}\n{sh(f'scontrol show job {self.id}', check=False)}\n{self.log()[-6000:]}"
+            ) from None

@@ -66,7 +66,12 @@ class Slurm(unittest.TestCase):
         self.assertIn("srun --mpi=pmix", job.log())
 
     def test_smaller_scripts(self):
-        for script, nodes, tasks, gpus in (("1gpu", 1, 1, True), ("1node", 1, 8, True), ("2node", 2, 8, True), ("cpu", 1, 4, False)):
+        for script, nodes, tasks, gpus in (
+            ("1gpu", 1, 1, True),
+            ("1node", 1, 8, True),
+            ("2node", 2, 8, True),
+            ("cpu", 1, 4, False),
+        ):
             with self.subTest(script):
                 job = Job(f"jobs/slurm/{script}.sbatch {TRAIN} --epochs 1").ended()
                 self.check_allocation(job, nodes, tasks, gpus)
@@ -81,10 +86,14 @@ class Slurm(unittest.TestCase):
         self.assertIn("--virtual-ranks 16", job.log())
 
     def test_a_conversion_and_an_evaluation(self):
-        job = Job("jobs/slurm/convert.sbatch synthetic --images 500 --size 28x28x1 --classes 10 --to input/made").ended()
+        job = Job(
+            "jobs/slurm/convert.sbatch synthetic --images 500 --size 28x28x1 --classes 10 --to input/made"
+        ).ended()
         self.assertIn("convert synthetic --images 500", job.log())
         trained = Job(f"jobs/slurm/1gpu.sbatch {TRAIN} --epochs 1").ended()
-        job = Job(f"jobs/slurm/evaluate.sbatch --model-file {trained.run}/model.h5 --data input/made --device cpu").ended()
+        job = Job(
+            f"jobs/slurm/evaluate.sbatch --model-file {trained.run}/model.h5 --data input/made --device cpu"
+        ).ended()
         self.assertRegex(job.log(), r"accuracy [0-9.]+ %")
 
     def test_array_sweep(self):
@@ -143,7 +152,10 @@ class Slurm(unittest.TestCase):
     def test_end_of_time_checkpoints_and_requeues(self):
         # Slurm sends the first signal soon after the start, because it checks time limits every 30
         # s.
-        job = Job(f"--time=3 --signal=B:USR1@170 jobs/slurm/1gpu.sbatch {TRAIN} --batch-per-rank 8 --epochs 100000 --log-interval 50")
+        job = Job(
+            f"--time=3 --signal=B:USR1@170 jobs/slurm/1gpu.sbatch {TRAIN} "
+            "--batch-per-rank 8 --epochs 100000 --log-interval 50"
+        )
         job.training().restarted()
         self.assertIn("back into the queue", job.log())
 
@@ -179,12 +191,16 @@ class Slurm(unittest.TestCase):
             cluster.bring_back(lost)
         self.assertIn("resume    at step", job.log())
         self.assertNotIn(lost, f_hosts(job.fields()))
-        self.assertTrue(parameters(job.run + "/model.h5") == whole, "the model differs from that of an uninterrupted run")
+        self.assertTrue(
+            parameters(job.run + "/model.h5") == whole, "the model differs from that of an uninterrupted run"
+        )
 
     def test_failed_communication_is_tried_again_so_often(self):
         with open(checkout.path("fails.sh"), "w") as f:
             f.write("exit 6\n")
-        job = Job(f"'--export=ALL,CONVOY_COMMAND=sh fails.sh,CONVOY_RETRIES=2' jobs/slurm/2node.sbatch {TRAIN}").ended("FAILED")
+        job = Job(f"'--export=ALL,CONVOY_COMMAND=sh fails.sh,CONVOY_RETRIES=2' jobs/slurm/2node.sbatch {TRAIN}").ended(
+            "FAILED"
+        )
         self.assertEqual((job.fields()["ExitCode"], job.fields()["Restarts"]), ("6:0", "2"), job.log())
         self.assertEqual(job.log().count("exit 6, no host lost now; back into the queue"), 2)
         self.assertIn("exit 6, no host lost now; was put back 2 times and is not again (CONVOY_RETRIES=2)", job.log())
@@ -207,12 +223,28 @@ class Slurm(unittest.TestCase):
     def test_mistakes_are_said_in_one_line(self):
         for command, code, line in (
             (f"jobs/slurm/1gpu.sbatch {TRAIN} --epoch 3", "2:0", "convoy: .*--epoch"),
-            ("jobs/slurm/1gpu.sbatch input/recipes/none.cfg", "2:0", "convoy job: there is no recipe input/recipes/none.cfg"),
-            ("jobs/slurm/1gpu.sbatch input/recipes/resnet50.cfg", "2:0", "convoy job: there is no data set in input/cifar10: 'make data'"),
+            (
+                "jobs/slurm/1gpu.sbatch input/recipes/none.cfg",
+                "2:0",
+                "convoy job: there is no recipe input/recipes/none.cfg",
+            ),
+            (
+                "jobs/slurm/1gpu.sbatch input/recipes/resnet50.cfg",
+                "2:0",
+                "convoy job: there is no data set in input/cifar10: 'make data'",
+            ),
             ("jobs/slurm/1gpu.sbatch --data input/other", "2:0", "convoy job: there is no data set in input/other"),
-            ("jobs/slurm/1gpu.sbatch input/recipes/mnist-linear.cfg --data input/mnist", "2:0", "convoy: --device cuda"),
+            (
+                "jobs/slurm/1gpu.sbatch input/recipes/mnist-linear.cfg --data input/mnist",
+                "2:0",
+                "convoy: --device cuda",
+            ),
             (f"jobs/slurm/array-sweep.sbatch {TRAIN}", "2:0", "convoy job: the first argument is what to vary"),
-            (f"--export=ALL,CONVOY_SITE=elsewhere jobs/slurm/1gpu.sbatch {TRAIN}", "2:0", "convoy job: jobs/site/elsewhere.env is not there"),
+            (
+                f"--export=ALL,CONVOY_SITE=elsewhere jobs/slurm/1gpu.sbatch {TRAIN}",
+                "2:0",
+                "convoy job: jobs/site/elsewhere.env is not there",
+            ),
         ):
             with self.subTest(command):
                 job = Job(("--array=0 " if "array" in command else "") + command).ended("FAILED", timeout=40)
@@ -237,7 +269,9 @@ class Slurm(unittest.TestCase):
         with open(checkout.path("jobs/site/here.env"), "w") as f:
             f.write("export SBATCH_PARTITION=urgent\nCONVOY_DATA=input/mnist\n")
         try:
-            answer = checkout.sh("jobs/submit.sh --time=7 jobs/slurm/1gpu.sbatch input/recipes/mnist-linear.cfg --device cpu --epochs 1")
+            answer = checkout.sh(
+                "jobs/submit.sh --time=7 jobs/slurm/1gpu.sbatch input/recipes/mnist-linear.cfg --device cpu --epochs 1"
+            )
             job = Job.submitted(re.search(r"\d+", answer).group(), "convoy-1gpu").ended()
             self.assertEqual((job.fields()["Partition"], job.fields()["TimeLimit"]), ("urgent", "00:07:00"))
         finally:
@@ -246,14 +280,24 @@ class Slurm(unittest.TestCase):
     def test_what_pbs_scripts_ask_for(self):
         """Slurm reads PBS's directives too: its qsub passes them as options to sbatch, which itself
         reads those in the script."""
-        for script, nodes, tasks, minutes in (("1gpu", 1, 1, 720), ("1node", 1, 8, 720), ("2node", 2, 8, 360), ("4node", 4, 8, 360), ("cpu", 1, 4, 240)):
+        for script, nodes, tasks, minutes in (
+            ("1gpu", 1, 1, 720),
+            ("1node", 1, 8, 720),
+            ("2node", 2, 8, 360),
+            ("4node", 4, 8, 360),
+            ("cpu", 1, 4, 240),
+        ):
             with self.subTest(script):
-                words = " ".join(re.findall(r"^#PBS (-l .*|-r .*|-N .*|-j .*)$", checkout.read(f"jobs/pbs/{script}.pbs"), re.M))
+                words = " ".join(
+                    re.findall(r"^#PBS (-l .*|-r .*|-N .*|-j .*)$", checkout.read(f"jobs/pbs/{script}.pbs"), re.M)
+                )
                 words = re.sub(r"-l (\S+) -l (\S+) -l (\S+)", r"-l \1,\2,\3", words)  # only the last -l counts
                 answer = checkout.sh(f"qsub -h {words} jobs/pbs/{script}.pbs").splitlines()[-1]
                 self.assertRegex(answer, r"^\d+$")
                 f = Job.submitted(answer, script).fields()
-                self.assertEqual((f["NumNodes"].split("-")[0], f["NtasksPerN:B:S:C"].split(":")[0]), (str(nodes), str(tasks)))
+                self.assertEqual(
+                    (f["NumNodes"].split("-")[0], f["NtasksPerN:B:S:C"].split(":")[0]), (str(nodes), str(tasks))
+                )
                 self.assertEqual((f["JobName"], f["Requeue"]), (f"convoy-{script}", "1"))
                 days, clock = f["TimeLimit"].split("-") if "-" in f["TimeLimit"] else ("0", f["TimeLimit"])
                 self.assertEqual(int(days) * 1440 + int(clock[:2]) * 60 + int(clock[3:5]), minutes)
@@ -262,7 +306,10 @@ class Slurm(unittest.TestCase):
         """The outer step has a core mask, memory per core and one GPU: Slurm passes all of them on to the job."""
         with open(checkout.path("outer.sh"), "w") as f:
             f.write(f"env\nsbatch --mem=500 jobs/slurm/cpu.sbatch {TRAIN} --epochs 1\n")
-        Job("--mem-per-cpu=100 --gpus-per-node=1 --output=output/outer.log --wrap 'srun --cpu-bind=mask_cpu:0x1 bash outer.sh'").ended()
+        Job(
+            "--mem-per-cpu=100 --gpus-per-node=1 --output=output/outer.log "
+            "--wrap 'srun --cpu-bind=mask_cpu:0x1 bash outer.sh'"
+        ).ended()
         said = checkout.read("output/outer.log")
         self.assertRegex(said, "\nSLURM_MEM_PER_CPU=100\n")
         self.assertRegex(said, "\nSLURM_CPU_BIND=.*mask_cpu:.*1\n")
@@ -291,7 +338,10 @@ class Slurm(unittest.TestCase):
     def test_scaling_matrix(self):
         if "bench" not in checkout.sh("build/convoy --help"):
             self.skipTest("this executable has no convoy bench")
-        command = "CELLS='1n1g 2n4g' BATCHES='4 8' REPEATS=1 jobs/slurm/scaling.sh mnist-linear output/scaling --steps 5 --device cpu"
+        command = (
+            "CELLS='1n1g 2n4g' BATCHES='4 8' REPEATS=1 "
+            "jobs/slurm/scaling.sh mnist-linear output/scaling --steps 5 --device cpu"
+        )
         self.assertIn("build/convoy report --scaling output/scaling/*", checkout.sh(command))
         wait_for("the matrix", lambda: not sh("squeue -h"), 120)
         cells = ["1n1g-b4-r1", "1n1g-b8-r1", "2n4g-b4-r1", "2n4g-b8-r1"]

@@ -21,29 +21,46 @@ class Submit(words.Words):
     def test_nodes_of_four_gpus_are_one_setting(self):
         self.site("a", "CONVOY_GPUS_PER_NODE=4")
         for script in ("1node", "2node", "4node"):
-            self.assertEqual(self.submitted(f"jobs/slurm/{script}.sbatch --epochs 3"),
-                             ["--gpus-per-node=4", "--ntasks-per-node=4", f"jobs/slurm/{script}.sbatch", "--epochs", "3", "CONVOY_ASKED_GPUS=4"])  # fmt: skip
-        self.assertEqual(self.submitted("jobs/slurm/elastic.sbatch"),
-                         ["--gpus-per-node=4", "--cpus-per-task=16", "jobs/slurm/elastic.sbatch", "CONVOY_ASKED_GPUS=4"])  # fmt: skip
+            gpus = ["--gpus-per-node=4", "--ntasks-per-node=4"]
+            self.assertEqual(
+                self.submitted(f"jobs/slurm/{script}.sbatch --epochs 3"),
+                [*gpus, f"jobs/slurm/{script}.sbatch", "--epochs", "3", "CONVOY_ASKED_GPUS=4"],
+            )
+        self.assertEqual(
+            self.submitted("jobs/slurm/elastic.sbatch"),
+            ["--gpus-per-node=4", "--cpus-per-task=16", "jobs/slurm/elastic.sbatch", "CONVOY_ASKED_GPUS=4"],
+        )
         for script in ("1gpu", "cpu", "array-sweep", "convert", "evaluate"):
             self.assertEqual(self.submitted(f"jobs/slurm/{script}.sbatch"), [f"jobs/slurm/{script}.sbatch"])
         pbs = self.submitted("jobs/pbs/4node.pbs")
-        self.assertEqual(pbs[2:], ["-l", "select=4:ncpus=4:mpiprocs=4:ngpus=4:ompthreads=1", "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_ASKED_GPUS",
-                                   "jobs/pbs/4node.pbs", "CONVOY_ASKED_GPUS=4"])  # fmt: skip
-        self.assertEqual(self.submitted("jobs/pbs/1gpu.pbs")[2:], ["-v", "CONVOY_ARGS,CONVOY_SUBMIT", "jobs/pbs/1gpu.pbs"])
+        chunks = ["-l", "select=4:ncpus=4:mpiprocs=4:ngpus=4:ompthreads=1"]
+        names = ["-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_ASKED_GPUS"]
+        self.assertEqual(pbs[2:], [*chunks, *names, "jobs/pbs/4node.pbs", "CONVOY_ASKED_GPUS=4"])
+        self.assertEqual(
+            self.submitted("jobs/pbs/1gpu.pbs")[2:], ["-v", "CONVOY_ARGS,CONVOY_SUBMIT", "jobs/pbs/1gpu.pbs"]
+        )
 
     def test_an_option_wins_over_the_site_file(self):
         self.site("a", "CONVOY_GPUS_PER_NODE=a100:4")
         self.assertEqual(self.submitted("jobs/slurm/2node.sbatch")[0], "--gpus-per-node=a100:4")
         for option in ("--gpus-per-node=2", "--gpus-per-node 2"):
-            self.assertEqual(self.submitted(f"{option} --time=5 jobs/slurm/2node.sbatch"),
-                             ["--gpus-per-node=2", "--ntasks-per-node=2", "--time=5", "jobs/slurm/2node.sbatch", "CONVOY_ASKED_GPUS=2"])  # fmt: skip
-            self.assertIn("select=2:ncpus=2:mpiprocs=2:ngpus=2:ompthreads=1", self.submitted(f"{option} jobs/pbs/2node.pbs"))
+            gpus = ["--gpus-per-node=2", "--ntasks-per-node=2"]
+            self.assertEqual(
+                self.submitted(f"{option} --time=5 jobs/slurm/2node.sbatch"),
+                [*gpus, "--time=5", "jobs/slurm/2node.sbatch", "CONVOY_ASKED_GPUS=2"],
+            )
+            self.assertIn(
+                "select=2:ncpus=2:mpiprocs=2:ngpus=2:ompthreads=1", self.submitted(f"{option} jobs/pbs/2node.pbs")
+            )
         mine = self.submitted("-l select=2:ncpus=6:mpiprocs=2:ngpus=2 jobs/pbs/2node.pbs")
         self.assertEqual([word for word in mine if "select" in word], ["select=2:ncpus=6:mpiprocs=2:ngpus=2"])
 
     def test_gres_takes_the_place_of_gpus_per_node(self):
-        self.stub("bin/sbatch", 'printf "%s\\n" "$@"; for script in "$@"; do [[ ! -f $script ]] || grep "^#SBATCH --g\\|^#SBATCH --nodes" "$script"; done; exit 0')
+        self.stub(
+            "bin/sbatch",
+            'printf "%s\\n" "$@"; for script in "$@"; do '
+            '[[ ! -f $script ]] || grep "^#SBATCH --g\\|^#SBATCH --nodes" "$script"; done; exit 0',
+        )
         for gres, gpus in (("gpu:4", 4), ("gpu:a100:4", 4), ("gpu", 1), ("gpu:a100", 1), ("nvme:1,gpu:v100-32g:2", 2)):
             with self.subTest(gres):
                 said = self.submitted(f"--gres={gres} jobs/slurm/2node.sbatch --epochs 3")
@@ -52,21 +69,29 @@ class Submit(words.Words):
                 self.assertEqual(said[3:], ["--epochs", "3", "#SBATCH --nodes=2"])
                 self.assertFalse(os.path.exists(said[2]), "the copy is removed")
         self.site("a", 'SBATCH_OPTIONS="--gres=gpu:4 --mail-type=END"')
-        self.assertEqual(self.submitted("jobs/slurm/1node.sbatch")[:3], ["--ntasks-per-node=4", "--gres=gpu:4", "--mail-type=END"])
+        self.assertEqual(
+            self.submitted("jobs/slurm/1node.sbatch")[:3], ["--ntasks-per-node=4", "--gres=gpu:4", "--mail-type=END"]
+        )
 
     def test_the_copy_of_a_script_is_in_no_folder_of_a_group(self):
         # TMPDIR may be one, where others give its name to another folder meanwhile.
         thesis = os.path.join(self.dir, "thesis")
         os.mkdir(thesis)
         open(os.path.join(thesis, "chapter1.tex"), "w").close()
-        self.stub("bin/sbatch", f'for copy in "$@"; do [[ ! -f $copy ]] || {{ echo "${{copy%/*}}"; mv "${{copy%/*}}" {self.dir}/was; mv {thesis} "${{copy%/*}}"; }}; done; exit 0')
+        self.stub(
+            "bin/sbatch",
+            f'for copy in "$@"; do [[ ! -f $copy ]] || {{ echo "${{copy%/*}}"; mv "${{copy%/*}}" {self.dir}/was; '
+            f'mv {thesis} "${{copy%/*}}"; }}; done; exit 0',
+        )
         folder = self.submitted("--gres=gpu:4 jobs/slurm/2node.sbatch", TMPDIR=self.dir)[0]
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         self.assertTrue(folder.startswith("/tmp/convoy-job-"), folder)
         self.assertEqual(os.listdir(folder), ["chapter1.tex"])
 
     def test_mistakes_are_named(self):
-        self.refused("--gpus-per-node=many is not [TYPE:]N", "jobs/submit.sh --gpus-per-node=many jobs/slurm/2node.sbatch")
+        self.refused(
+            "--gpus-per-node=many is not [TYPE:]N", "jobs/submit.sh --gpus-per-node=many jobs/slurm/2node.sbatch"
+        )
         self.refused("--gpus-per-node=0 is not [TYPE:]N", "jobs/submit.sh --gpus-per-node=0 jobs/pbs/2node.pbs")
         self.site("a", "CONVOY_GPUS_PER_NODE=four")
         self.refused("CONVOY_GPUS_PER_NODE=four is not [TYPE:]N", "jobs/submit.sh jobs/slurm/2node.sbatch")
@@ -81,18 +106,26 @@ class Submit(words.Words):
 
     def test_the_scaling_matrix_has_the_nodes_that_there_are(self):
         self.stub("bin/sbatch", 'echo "cell $CELL"')
-        for gpus, cells in (("8", "1n1g 1n2g 1n4g 1n8g 2n16g 4n32g"), ("4", "1n1g 1n2g 1n4g 2n8g 4n16g"), ("1", "1n1g 2n2g 4n4g")):
+        for gpus, cells in (
+            ("8", "1n1g 1n2g 1n4g 1n8g 2n16g 4n32g"),
+            ("4", "1n1g 1n2g 1n4g 2n8g 4n16g"),
+            ("1", "1n1g 2n2g 4n4g"),
+        ):
             said = self.bash("jobs/slurm/scaling.sh resnet50", CONVOY_GPUS_PER_NODE=gpus)[1].splitlines()
             self.assertEqual([line.split()[1] for line in said if line.startswith("cell ")], cells.split())
 
     def test_runs_and_logs_go_where_the_site_file_says(self):
         runs = f"{self.dir}/scratch/my runs"
         self.site("a", f'CONVOY_RUNS="{runs}"')
-        self.assertEqual(self.submitted("jobs/slurm/1gpu.sbatch"), [f"--output={runs}/%x-%j.log", "jobs/slurm/1gpu.sbatch"])
+        self.assertEqual(
+            self.submitted("jobs/slurm/1gpu.sbatch"), [f"--output={runs}/%x-%j.log", "jobs/slurm/1gpu.sbatch"]
+        )
         self.assertTrue(os.path.isdir(runs))
         self.assertEqual(self.submitted("jobs/slurm/array-sweep.sbatch")[0], f"--output={runs}/%x-%A_%a.log")
         self.assertEqual(self.submitted("jobs/pbs/1gpu.pbs")[2:4], ["-o", f"{runs}/"])
-        said = self.bash("source jobs/common.sh; launch=(env); train_on cpu --data data", SLURM_JOB_ID="", SLURM_JOB_NAME="x")[1]
+        said = self.bash(
+            "source jobs/common.sh; launch=(env); train_on cpu --data data", SLURM_JOB_ID="", SLURM_JOB_NAME="x"
+        )[1]
         trained = shlex.split(said.splitlines()[0])
         self.assertRegex(trained[trained.index("--output") + 1], f"^{runs}/x-[0-9]+")
 
@@ -103,13 +136,18 @@ class Submit(words.Words):
             open(f"{mine}/{name}", "w").close()
         os.makedirs(f"{self.dir}/input/recipes")
         open(f"{self.dir}/input/recipes/shipped.cfg", "w").close()
-        command = ("cd mine/deep; ../../jobs/submit.sh {} my.cfg --data pictures --data=pictures --output pictures --model note; "
-                   "../../jobs/submit.sh {} input/recipes/shipped.cfg")  # fmt: skip
+        command = (
+            "cd mine/deep; "
+            "../../jobs/submit.sh {} my.cfg --data pictures --data=pictures --output pictures --model note; "
+            "../../jobs/submit.sh {} input/recipes/shipped.cfg"
+        )
         for script in ("jobs/slurm/1gpu.sbatch", "../../jobs/slurm/1gpu.sbatch", f"{self.dir}/jobs/slurm/1gpu.sbatch"):
             code, out, err = self.bash(command.format(script, script))
             self.assertEqual((code, err), (0, ""))
-            self.assertEqual(out.splitlines()[1:-2], [f"{mine}/my.cfg", "--data", f"{mine}/pictures", f"--data={mine}/pictures", "--output", "pictures",
-                                                      "--model", "note"])  # fmt: skip
+            data = ["--data", f"{mine}/pictures", f"--data={mine}/pictures"]
+            self.assertEqual(
+                out.splitlines()[1:-2], [f"{mine}/my.cfg", *data, "--output", "pictures", "--model", "note"]
+            )
             self.assertTrue(out.splitlines()[0].endswith("jobs/slurm/1gpu.sbatch"))
             self.assertEqual(out.splitlines()[-1], "input/recipes/shipped.cfg")
 
@@ -147,6 +185,9 @@ class Submit(words.Words):
         self.stub("bin/qstat", 'echo "    Resource_List.walltime = 00:00:04"')
         self.stub("bin/qrerun", 'echo "qrerun $*"')
         self.stub("build/convoy", "exec sleep 30")
-        job = "source jobs/common.sh; scheduler=pbs PBS_JOBID=7 PBS_JOBNAME=convoy-convert; find_launcher() { launch=(env) convoy=(build/convoy); }; convert_on synthetic"
+        job = (
+            "source jobs/common.sh; scheduler=pbs PBS_JOBID=7 PBS_JOBNAME=convoy-convert; "
+            "find_launcher() { launch=(env) convoy=(build/convoy); }; convert_on synthetic"
+        )
         code, out, _ = self.bash(job)
         self.assertEqual((code, out.count("qrerun 7")), (85, 1), out)
