@@ -27,7 +27,7 @@ public:
 private:
     std::string name(const char* column) const { return group_ + "/" + column; }
 
-    void write_numbers(const char* column, double Figure::*field, const std::string& unit) const {
+    void write_numbers(const char* column, double Figure::* field, const std::string& unit) const {
         std::vector<double> values;
         for (const Figure& f : figures_) values.push_back(f.*field);
         const h5::Handle set =
@@ -35,7 +35,7 @@ private:
         h5::write_rows(set, H5T_NATIVE_DOUBLE, 0, values.size(), values.data(), path_);
         h5::set_attribute(set, "units", unit);
     }
-    void write_texts(const char* column, std::string Figure::*field) const {
+    void write_texts(const char* column, std::string Figure::* field) const {
         std::vector<std::string> texts;
         for (const Figure& f : figures_) texts.push_back(f.*field);
         if (std::ranges::all_of(texts, &std::string::empty)) return;

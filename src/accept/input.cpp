@@ -41,7 +41,7 @@ NodeReading read_files(const std::vector<std::string>& files, size_t first, int6
             if (r.trouble.empty()) r.trouble = path + ": " + why;
         };
         const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        struct stat file {};
+        struct stat file{};
         if (fd < 0 || ::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
             note(fd < 0 ? std::strerror(errno) : "is no regular file");
             if (fd >= 0) ::close(fd);

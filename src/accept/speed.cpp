@@ -56,7 +56,7 @@ double limit_of(const std::vector<double>& rates) {
 }
 
 std::vector<double> rates_of_kind(const std::vector<RankSpeed>& ranks, const std::string& kind,
-                                  double RankSpeed::*rate) {
+                                  double RankSpeed::* rate) {
     std::vector<double> rates;
     for (const RankSpeed& r : ranks)
         if (r.kind == kind) rates.push_back(r.*rate);
