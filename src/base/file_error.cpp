@@ -69,6 +69,8 @@ std::string whose(const std::string& path) {
 
 }  // namespace
 
+Inaccessible::~Inaccessible() = default;
+
 std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path) {
     const std::string own = own_advice(code);
     const std::string owner = code == EACCES || code == EPERM ? whose(path) : "";

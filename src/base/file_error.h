@@ -11,6 +11,7 @@ namespace convoy {
 /// skip such a file.
 struct Inaccessible : Error {
     explicit Inaccessible(const std::string& message) : Error(Exit::bad_input, message) {}
+    ~Inaccessible() override;  // defined once, in file_error.cpp
 };
 
 /// Returns "REASON; ADVICE" for the errno `code`. `otherwise` is the advice if this function has

@@ -40,7 +40,7 @@ TEST_F(PublishedRuns, AreShownBesideARunOfTheSameModelAndImages) {
           "data_parallel.py (DataParallel)          1-2            64      170.0        138     362.3", "98 and 99 %"})
         EXPECT_NE(text.find(row), std::string::npos) << row << "\n" << text;
     const std::string page = report("mine --format markdown").out;
-    EXPECT_NE(page.find("|    362.3 |         80 % |"), std::string::npos) << page;
+    EXPECT_NE(page.find("|    362.3 |        80 % |"), std::string::npos) << page;
     const auto json = nlohmann::json::parse(report("mine --format json").out);
     ASSERT_EQ(json[0]["published"].size(), 4u);
     EXPECT_EQ(json[0]["published"][3]["epoch_seconds"], 67);
