@@ -74,7 +74,7 @@ po::options_description description(AcceptOptions& o) {
     add("resume", po::bool_switch(&o.resume),
         "continue the acceptance in --output: levels that ended there are not run again");
     add("cluster", text(o.cluster, "", "FILE"),
-        "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
+        "compare sums and speed with predictions for the machines of this cluster file (jobs/site/*.cluster)");
     add("fingerprints", text(o.fingerprints, "", "FILE"),
         "bits that kinds of devices are known to give, as --save-fingerprint writes them");
     add("save-fingerprint", text(o.save_fingerprint, "", "FILE"),
