@@ -201,7 +201,9 @@ std::string acceptance_json(const Acceptance& a) {
 
 Acceptance read_acceptance(const std::string& text, const std::string& file) {
     const Json json = Json::parse(text, nullptr, false);
-    if (!json.is_object() || json.value("format", Json()) != format)
+    // Compared where it lies: a copy of lists that are nested deeply overflows the stack.
+    const auto named = json.is_object() ? json.find("format") : json.end();
+    if (named == json.end() || *named != format)
         fail(Exit::bad_input, file + ": is no accept.json; give the output folder of convoy accept");
     const JsonObject j(json, file);
     if (j.count("format_version") != format_version) j.refuse("format_version", "another than this version's");

@@ -13,6 +13,9 @@ constexpr double left = 84, top = 16, height = 220;
 constexpr double letter = 6.5;  // mean width of a letter
 constexpr size_t colours = 6;   // classes s0 to s5
 
+// Smaller values are drawn as 0: a tick between them may be 0, too, and then ticks never end.
+constexpr double least_shown = 1e-300;
+
 std::string series_class(size_t i) { return "s" + std::to_string(i % colours); }
 
 std::string label_at(double x, double y, const char* anchor, const std::string& text, const std::string& more = "") {
@@ -55,7 +58,8 @@ std::string legend_of(const std::vector<std::pair<std::string, std::string>>& ki
 /// The axis on the left, with a grid.
 class ValueAxis {
 public:
-    ValueAxis(double most, std::string unit) : ticks_(ticks_to(most > 0 ? most : 1)), unit_(std::move(unit)) {}
+    ValueAxis(double most, std::string unit)
+        : ticks_(ticks_to(most > least_shown ? most : 1)), unit_(std::move(unit)) {}
     double y(double value) const { return top + height * (1 - value / ticks_.back()); }
     std::string svg(double width) const {
         std::string text;

@@ -54,7 +54,7 @@ struct HeatMap {
 std::string svg_of(const HeatMap&);
 
 /// Returns four to seven steps from 0 to `most` or just above it. A step is 1, 2 or 5 times a power
-/// of ten. `most` > 0.
+/// of ten. `most` must be above 1e-300.
 std::vector<double> ticks_to(double most);
 
 /// Returns a value with three digits and its unit. Bytes/s and Hz get a prefix: "12.5 GB/s".

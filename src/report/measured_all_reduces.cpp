@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -30,14 +31,14 @@ int count_of(const nlohmann::json& of, const char* name, const std::string& path
 
 nlohmann::json table_of(const std::string& path) {
     const std::string text = text_of_input(path, 16 << 20, advice);
-    const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
+    nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
     const auto table = all.is_object() ? all.find("all_reduce") : all.end();
     if (!all.is_object() || table == all.end() || !table->is_object())
         fail(Exit::bad_input, path + ": is no table of all-reduces; " + advice);
     const auto sizes = table->find("sizes");
     if (sizes == table->end() || !sizes->is_array() || sizes->empty())
         fail(Exit::bad_input, path + ": has no sizes; " + advice);
-    return *table;
+    return std::move(*table);  // a copy of lists that are nested deeply overflows the stack
 }
 
 void check_rising(const MeasuredAllReduce& before, const MeasuredAllReduce& s, const std::string& path) {

@@ -101,6 +101,9 @@ TEST(AcceptFigures, DamagedResultsAreRefusedWithFileAndKey) {
         EXPECT_EQ("", problem_of_error(Exit::bad_input, {"a/accept.json: is no accept.json"},
                                        [&] { read_acceptance(text, "a/accept.json"); }))
             << text;
+    const std::string deep = "{\"format\": " + std::string(300'000, '[') + std::string(300'000, ']') + "}";
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"a/accept.json: is no accept.json"},
+                                   [&] { read_acceptance(deep, "a/accept.json"); }));
     nlohmann::json odd = good;
     odd["levels"][2]["figure"] = "a\x1b[2J";
     EXPECT_EQ(read_acceptance(odd.dump(), "x").levels[2].figure, "a\\x1b[2J") << "it would clear the terminal";

@@ -124,6 +124,10 @@ TEST(AcceptPage, TicksAreRoundNumbers) {
         EXPECT_TRUE(std::abs(leading - 1) < 1e-6 || std::abs(leading - 2) < 1e-6 || std::abs(leading - 5) < 1e-6)
             << most << ": " << ticks[1];
     }
+    for (const double tiny : {5e-324, 3e-308}) {  // of a damaged accept.json; each once had ticks without end
+        const LevelResult r = judge_reading({{"n0", tiny, 1, 8}}, {"n0", tiny, 1, 8});
+        EXPECT_NE(pictures_of(r).find("<svg id=\"reading\""), std::string::npos) << tiny;
+    }
     EXPECT_EQ(with_unit(12.5e9, "bytes/s"), "12.5 GB/s");
     EXPECT_EQ(with_unit(0, "bytes/s"), "0 B/s");
     EXPECT_EQ(with_unit(1.41e9, "Hz"), "1.41 GHz");

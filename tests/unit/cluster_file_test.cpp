@@ -164,6 +164,7 @@ TEST_F(ClusterFile, TablesLieBesideTheFile) {
 }
 
 TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
+    const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
     for (const auto& [json, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
              {table("[1024; 2e-5], [2048; 1e-5]"), {"not monotonous", "1024 bytes took 20.00 us", "--iterations"}},
              {table("[2048; 1e-5], [1024; 2e-5]"), {"not monotonous", "1024 bytes follow 2048"}},
@@ -172,6 +173,7 @@ TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
              {table("[1024; -1]"), {"'seconds'", "above 0"}},
              {table("[1024; \"1\"]"), {"'seconds'"}},
              {table("1024"), {"'bytes'"}},
+             {R"({"all_reduce":{"ranks":2,"hosts":1,"ranks_per_host":2,"sizes":)" + deep + "}}", {"'bytes'"}},
              {table(""), {"no sizes", "comm-test --bytes"}},
              {table("[1024; 1e-5]", 1, 1, 1), {"one rank"}},
              {table("[1024; 1e-5]", 6, 2, 4), {"2 hosts with 4 ranks each are not 6"}},
