@@ -147,7 +147,7 @@ void Trainer::run_epoch(TrainListener& listener) {
 
 void Trainer::report_audit(const AuditVerdict& verdict, TrainListener& listener) {
     if (verdict.clean()) {
-        sound_step_ = now_.step;
+        sound_step_ = now_.step - 1;  // the update of this step comes after its audit
         return listener.on_audit({.step = now_.step});
     }
     const std::vector<std::string> ranks = comm_.gather_all("rank " + std::to_string(comm_.rank()) + " on " +

@@ -138,7 +138,7 @@ TEST_F(Audit, StopNamesTheRankWithAFlippedBit) {
     ASSERT_EQ(all.size(), 1u) << f.err;
     expect_rank_1(all[0]);
     EXPECT_EQ(steps_[0] % 10, 0);
-    EXPECT_EQ(count(all[0], "resume from a checkpoint of step " + std::to_string(steps_[0] - 10) + " or before"), 1)
+    EXPECT_EQ(count(all[0], "resume from a checkpoint of step " + std::to_string(steps_[0] - 11) + " or before"), 1)
         << all[0];
     EXPECT_FALSE(checkpoints("run").empty()) << "those from before the fault stay";
     record_fault("a bit of one rank's weights, flipped by another program; --audit 1/10", "that rank is named, exit 8",

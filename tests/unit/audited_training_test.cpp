@@ -114,7 +114,7 @@ TEST_F(AuditedTraining, AFaultOfOneStepIsNamedOnce) {
             ASSERT_EQ(differing_, Steps{4});
             const std::string text = reports[1].difference;
             EXPECT_EQ(count(text, "audit of step 4: "), 1) << text;
-            EXPECT_EQ(count(text, "resume from a checkpoint of step 2 or before"), 1) << text;
+            EXPECT_EQ(count(text, "resume from a checkpoint of step 1 or before"), 1) << text;
             if (ranks != 2) expect_named(text, bad, ranks);
             EXPECT_EQ(count(text, "no majority tells which are right"), ranks == 2) << text;
         }
