@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <optional>
 
 #include "base/own_folder.h"
@@ -50,13 +51,22 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-/// Returns the command of a training. It starts the file that runs now, by the kernel's link to it:
-/// another user may have put another file at its path.
+/// Returns a path to the file that runs now; another user may have put another file at its path.
+/// mpirun may start ranks on other hosts. /proc of this process is not there, so they get the path
+/// while it leads to this file.
+std::string running_file(bool by_mpirun) {
+    constexpr const char* itself = "/proc/self/exe";
+    if (!by_mpirun) return itself;
+    std::error_code unseen;
+    const std::string path = std::filesystem::read_symlink(itself, unseen).string();
+    if (std::filesystem::equivalent(path, itself, unseen)) return path;
+    return "/proc/" + std::to_string(::getpid()) + "/exe";
+}
+
 std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run, const std::string& mpirun) {
     std::vector<std::string> words;
     if (spec.ranks > 0) words = {mpirun, "-np", std::to_string(spec.ranks)};
-    // mpirun starts the ranks on this machine, where the number of this process leads to its file
-    words.push_back("/proc/" + (spec.ranks > 0 ? std::to_string(::getpid()) : "self") + "/exe");
+    words.push_back(running_file(spec.ranks > 0));
     words.emplace_back("train");
     words.insert(words.end(), run.args.begin(), run.args.end());
     return words;
