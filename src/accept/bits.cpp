@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "bench/made_up.h"
 #include "model/models.h"
@@ -213,7 +214,12 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
 StepHashes train_bits(Comm& comm, const DeviceChoice& choice, const BitsCase& c) {
     CaseTraining training(comm, choice, c, c.steps);
     Hasher hasher(training.backend(), training.trainer().programs().state());
-    training.trainer().run(hasher);
+    try {
+        training.trainer().run(hasher);
+    } catch (const Error& error) {
+        // A flipped bit can leave no later loss finite. The hashes up to there have its step.
+        if (error.code != Exit::not_finite) throw;
+    }
     return hasher.steps;
 }
 

@@ -201,7 +201,10 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
         check_world(comm);
         inputs = inputs_of(o, layout, comm.root());
     });
-    check_same_program(comm);
+    if (std::ranges::count(o.levels, "inventory") > 0)
+        check_same_convoy(comm);  // that level names the hosts with other libraries
+    else
+        check_same_program(comm);
     Terminal terminal(stdout, comm.root());
     const Heartbeat heartbeat(comm.activity(), terminal);
     Watchdog watchdog(comm, 600);

@@ -179,10 +179,11 @@ void print_paths_of_recipe(Terminal& terminal, const ParsedOptions& parsed) {
     }
 }
 
+void check_same_convoy(Comm& comm) { check_alike(comm, {{"Convoy", std::string(version) + " " + commit()}}); }
+
 void check_same_program(Comm& comm) {
-    Versions programs = library_versions();
-    programs.emplace_back("Convoy", std::string(version) + " " + commit());
-    check_alike(comm, programs);
+    check_alike(comm, library_versions());
+    check_same_convoy(comm);
 }
 
 Description describe_training(Comm& comm, const Backend& backend, ParsedOptions& parsed,

@@ -21,6 +21,8 @@ void print_paths_of_recipe(Terminal&, const ParsedOptions&);
 
 /// Collective. Throws Exit::usage if ranks run different versions of Convoy or of its libraries.
 void check_same_program(Comm&);
+/// Collective. Throws Exit::usage if ranks run different versions of Convoy.
+void check_same_convoy(Comm&);
 
 /// Facts about a training that options, manifests and headers determine.
 struct Description {
