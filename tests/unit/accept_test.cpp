@@ -172,6 +172,28 @@ TEST(Accept, ASlowCardIsNamedByItsPairsAndItsPartnersAreNot) {
     }
 }
 
+// A cable that loses packets may lose none while one of its pairs is measured.
+TEST(Accept, ACardThatWasFastWithOneNodeIsNamedIfNoOtherHasAsManySlowLinks) {
+    NodeSums s = nodes_with(4, 10e9);
+    set_pair(s, 1, 2, 2e9);
+    set_pair(s, 1, 3, 3e9);
+    const LevelResult r = judge_sums(s, 1 << 22);
+    ASSERT_EQ(r.blamed.size(), 1u);
+    EXPECT_EQ(r.blamed[0].host, "n1");
+    EXPECT_NE(r.blamed[0].reason.find("slow with 2 of 3 other nodes: 3 GB/s, sound pairs 10 GB/s"), std::string::npos)
+        << r.blamed[0].reason;
+    set_pair(s, 0, 3, 2e9);  // now n3 has as many: only the links are certain
+    EXPECT_EQ(judge_sums(s, 1 << 22).blamed.size(), 3u);
+    EXPECT_EQ(hosts_to_drain({judge_sums(s, 1 << 22)}), std::vector<std::string>());
+    for (const size_t n : {5, 16}) {
+        NodeSums two = nodes_with(n, 10e9);
+        for (const size_t bad : {1, 2})
+            for (size_t other = 0; other < n; ++other)
+                if (other != bad) set_pair(two, bad, other, 1e9);
+        EXPECT_EQ(hosts_to_drain({judge_sums(two, 1 << 22)}), std::vector<std::string>({"n1", "n2"})) << n;
+    }
+}
+
 TEST(Accept, ASlowLinkIsNamedByItsTwoEnds) {
     NodeSums s = nodes_with(4, 10e9);
     set_pair(s, 1, 3, 2e9);
