@@ -54,8 +54,8 @@ struct OutputHash {
     bool operator==(const OutputHash&) const = default;
 };
 
-/// Trains a case on the ranks of `comm`, and hashes each step. A training whose losses stay infinite
-/// or NaN ends early, with fewer hashes. Collective.
+/// Trains a case on the ranks of `comm`, and hashes each step. A training whose losses stay
+/// infinite or NaN ends early, with fewer hashes. Collective.
 StepHashes train_bits(Comm& comm, const DeviceChoice&, const BitsCase&);
 /// Trains up to step `step`, counted from 1, runs that step operation by operation, and hashes each
 /// output. Collective.

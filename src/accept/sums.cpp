@@ -72,9 +72,9 @@ std::vector<double> of_node(const NodeSums& s, size_t node) {
 
 constexpr const char* rate_unit = "bytes/s";
 
-/// Returns the node at an end of more slow links than any other node, and their number, if these are
-/// most of its links to nodes that are not bad: a card that fails now and then may have been fast
-/// with one node. Returns 0 links if there is no such node.
+/// Returns the node at an end of more slow links than any other node, and their number, if these
+/// are most of its links to nodes that are not bad: a card that fails now and then may have been
+/// fast with one node. Returns 0 links if there is no such node.
 std::pair<size_t, size_t> common_end(const NodeSums& s, double limit, const std::vector<bool>& bad) {
     size_t worst = 0, most = 0, ends = 0;
     const size_t partners = size_t(std::ranges::count(bad, false)) - 1;

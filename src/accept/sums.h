@@ -1,6 +1,6 @@
 // Are all-reduces right, and is each link as fast as the others? All ranks reduce together, then
 // each node alone, then every pair of nodes. A pair that is slow while its nodes are fast with
-// others has a bad link; a node that is slow with every other, or with most, has a bad network card.
+// others has a bad link; a node that is slow with all others, or most, has a bad network card.
 #pragma once
 #include "accept/devices.h"
 #include "accept/verdict.h"
