@@ -44,10 +44,12 @@ std::string condition_of(const RankSpeed& r) {
     return texts.empty() ? "" : " (" + joined(texts, ", ") + ")";
 }
 
-/// Returns the rate below which a rank of these is slow. Of fewer than four, the deviations say
-/// nothing about noise: the fastest is then the measure, less 10 %.
+constexpr size_t fewest_for_noise = 4;  // the deviations of fewer ranks say nothing about noise
+
+/// Returns the rate below which a rank of these is slow: if they are few, 10 % less than the
+/// fastest.
 double limit_of(const std::vector<double>& rates) {
-    if (rates.size() < 4) return 0.9 * *std::ranges::max_element(rates);
+    if (rates.size() < fewest_for_noise) return 0.9 * *std::ranges::max_element(rates);
     const double middle = median(rates);
     std::vector<double> distances;
     for (const double rate : rates) distances.push_back(std::abs(rate - middle));
@@ -74,12 +76,13 @@ bool is_on_one_host(const std::vector<RankSpeed>& ranks, const std::string& kind
 /// The rates of a rank's kind.
 struct RatesOfKind {
     double alone, alone_limit, beside, beside_limit;  // medians, and the limits below which a rank is slow
+    bool few;                                         // the limits know nothing of noise
 };
 
 RatesOfKind rates_of(const std::vector<RankSpeed>& ranks, const std::string& kind) {
     const std::vector<double> alone = rates_of_kind(ranks, kind, &RankSpeed::alone),
                               beside = rates_of_kind(ranks, kind, &RankSpeed::beside);
-    return {median(alone), limit_of(alone), median(beside), limit_of(beside)};
+    return {median(alone), limit_of(alone), median(beside), limit_of(beside), alone.size() < fewest_for_noise};
 }
 
 void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, LevelResult& r) {
@@ -94,15 +97,17 @@ void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, Leve
         r.add({.name = name, .unit = unit, .value = value, .host = rank.host, .rank = index});
 }
 
-/// Blames a rank that is slow alone, or else one that is slow beside the others. `certain`: it is
-/// no disturbed machine.
+/// Blames a rank that is slow alone, or else one that is slow beside the others. One of few must be
+/// slow in both measurements to be called slow alone: one of them may be noise. `certain`: it is no
+/// disturbed machine.
 void judge(const RankSpeed& rank, const RatesOfKind& kind, bool certain, LevelResult& r) {
     const std::string condition = condition_of(rank);
-    if (rank.alone < kind.alone_limit)
+    const bool slow_beside = rank.beside < kind.beside_limit;
+    if (rank.alone < kind.alone_limit && (slow_beside || !kind.few))
         r.blamed.push_back({rank.host, rank.device,
                             formatted("%.4g images/s alone, its kind %.4g", rank.alone, kind.alone) + condition,
                             certain});
-    else if (rank.beside < kind.beside_limit)
+    else if (slow_beside)
         r.blamed.push_back(
             {rank.host, rank.device,
              formatted("slow only while its neighbours work: %.4g images/s, its kind %.4g", rank.beside, kind.beside) +
@@ -134,7 +139,7 @@ LevelResult compare_speeds(const std::vector<RankSpeed>& ranks, double together)
                                       rank.device.c_str(), rank.alone, rank.beside) +
                             condition_of(rank));
         // Fewer than four ranks, or one host, do not tell a slow device from a disturbed machine.
-        judge(rank, kind, ranks.size() >= 4 && !is_on_one_host(ranks, rank.kind), r);
+        judge(rank, kind, ranks.size() >= fewest_for_noise && !is_on_one_host(ranks, rank.kind), r);
     }
     r.outcome = std::ranges::any_of(r.blamed, &Blamed::drain) ? Outcome::fail
                 : r.blamed.empty()                            ? Outcome::pass
@@ -142,8 +147,8 @@ LevelResult compare_speeds(const std::vector<RankSpeed>& ranks, double together)
     r.add({.name = "together", .unit = "images/s", .value = together});
     r.figure =
         formatted("%.4g images/s together, %.0f %% of %.4g without exchange", together, 100 * together / sum, sum);
-    r.expected = ranks.size() < 4 ? "each within 10 % of the fastest"
-                                  : "each within 10 % of the median of its kind, or of the noise";
+    r.expected = ranks.size() < fewest_for_noise ? "each within 10 % of the fastest"
+                                                 : "each within 10 % of the median of its kind, or of the noise";
     return r;
 }
 

@@ -233,6 +233,8 @@ TEST(Accept, ARankThatIsAlwaysSlowIsToldFromOneThatNeighboursSlow) {
     const LevelResult two = compare_speeds(speeds({{100, 99}, {60, 59}}), 150);
     EXPECT_EQ(two.outcome, Outcome::warn);
     EXPECT_EQ(hosts_to_drain({two}), std::vector<std::string>());
+    const LevelResult once = compare_speeds(speeds({{80, 98}, {100, 100}, {99, 99}}), 290);
+    EXPECT_EQ(once.outcome, Outcome::pass) << level_text(once);
 }
 
 TEST(Accept, ALoneHostHasNoOtherThatItIsComparedWith) {
