@@ -13,7 +13,8 @@ PROGRAM, EMULATED = f"{BUILD}/convoy_tests", f"{BUILD}/emulated/convoy_tests"
 # Tests that need a GPU and take at most some seconds on the emulated device: all except those of
 # the largest models, and those that only a real GPU can pass.
 ON_EMULATED = (
-    "CudaRankTuning.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*"
+    "CudaAccept.*:CudaRankTuning.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*"
+    ":CudaGpuScript.*"
     ":CudaOldGpus.*:CudaOrder.*:CudaRuns.*:CudaTuning.*:CudaVirtualRanks.*:PlacementOnGpus.*"
     ":CudaVersions.*:*CudaDeviceSteps*:*/cuda*"
     "-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaDeviceSteps*resnet*"
