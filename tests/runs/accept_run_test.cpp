@@ -103,6 +103,26 @@ TEST_F(AcceptRun, TheHostWithASlowCableIsNamedAndItsPartnersAreNot) {
                  "node03 named, 3 partners not; exit 8", 1);
 }
 
+TEST_F(AcceptRun, OneRankIsComparedWithNothing) {
+    const Finished f = convoy_alone(command("--device cpu --only sums,bits,speed --level quick"), 120);
+    EXPECT_EQ("", failure(f));
+    for (const char* line :
+         {"SKIP  sums       one rank reduces nothing", "SKIP  bits       1 devices of 1 kinds", "SKIP  speed"})
+        EXPECT_NE(f.out.find(line), std::string::npos) << line << "\n" << f.out;
+    EXPECT_EQ(result()["verdict"], "SKIP");
+}
+
+TEST_F(AcceptRun, RanksOfTwoKindsAreComparedEachWithTheirKind) {
+    const std::string bits = " " + sibling("convoy") + " " + command("--device cpu --only bits --level quick");
+    const Finished f = mpirun("-np 2" + bits + " : -np 1 -x ONEDNN_MAX_CPU_ISA=SSE41" + bits, 120);
+    EXPECT_EQ("", failure(f));
+    const nlohmann::json level = result()["levels"][0];
+    EXPECT_EQ(level["outcome"], "WARN") << level;
+    EXPECT_EQ(level["blamed"].size(), 0u) << level;
+    EXPECT_NE(std::string(level["figure"]).find("of 2 kinds; 1 were compared with nothing"), std::string::npos)
+        << level;
+}
+
 TEST_F(AcceptRun, RefusesWhatItDoesNotKnow) {
     const auto refused = [&](const std::string& options, Exit code, const std::vector<std::string>& words) {
         EXPECT_EQ("", refusal(launch(2, command(options)), code, words)) << options;
