@@ -4,6 +4,7 @@ names its files, separated by colons. README.md in this folder says how to run t
 
 import json
 import os
+import re
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -11,6 +12,28 @@ from reframe.core.builtins import parameter, performance_function, run_after, sa
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONVOY = os.path.abspath(os.environ.get("CONVOY", f"{HERE}/../../build/convoy"))
+# ReFrame writes the words of a cell into a shell script as they are. People hand references to each
+# other, so a word may only have these characters, and an option must be one that `convoy predict`
+# writes. No such option names a file.
+WORD = re.compile(r"-{0,2}[A-Za-z0-9][A-Za-z0-9._-]*")
+OPTIONS = "--model --batch-per-rank --image-size --classes --precision --bf16-gradients --bucket-mib --bytes".split()
+
+
+def check_cell(cell, path):
+    """Raises ValueError for a cell that `convoy predict --as reframe` does not write."""
+
+    def require(good, key):
+        if not good:
+            raise ValueError(f"{path}: '{key}' of a cell is not as convoy predict --as reframe writes it")
+
+    require(cell.get("device") in ("cpu", "cuda"), "device")
+    for key in ("ranks", "ranks_per_node"):
+        require(type(cell.get(key)) is int and cell[key] > 0, key)
+    for key in ("system", "model"):
+        require(isinstance(cell.get(key), str), key)
+    for command in ("bench", "comm-test"):
+        for word in cell.get(command, {"options": []})["options"]:
+            require(WORD.fullmatch(word) and (word[0] != "-" or word in OPTIONS), command)
 
 
 def read_cells():
@@ -20,7 +43,10 @@ def read_cells():
     cells = []
     for path in paths.split(":"):
         with open(path, encoding="utf-8") as file:
-            cells += json.load(file)
+            more = json.load(file)
+        for cell in more:
+            check_cell(cell, path)
+        cells += more
     return cells
 
 

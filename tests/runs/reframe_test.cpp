@@ -92,5 +92,29 @@ TEST_F(Reframe, AClusterThatIsNotAcceptedFails) {
     EXPECT_EQ(warned.code, 0) << warned.out << warned.err;
 }
 
+// ReFrame writes the words of a cell into a shell script, and people hand references to each other.
+TEST_F(Reframe, ReferencesOfOthersRunNoCommandAndNameNoFile) {
+    write_file(dir_.path("convoy"), "#!/bin/sh\ntouch " + dir_.path("started") + "\n");
+    ASSERT_EQ(run("chmod +x " + dir_.path("convoy")).code, 0);
+    const auto started_with = [&](const nlohmann::json& options, const std::string& device, bool refused) {
+        const nlohmann::json cell = {
+            {"system", "*"},       {"model", "m"},
+            {"device", device},    {"ranks", 1},
+            {"ranks_per_node", 1}, {"bench", {{"options", options}, {"reference", {1, -0.1, nullptr, "images/s"}}}}};
+        write_file(dir_.path("references.json"), nlohmann::json({cell}).dump());
+        const Finished f = with_references("CONVOY=" + dir_.path("convoy"), "Bench");
+        EXPECT_EQ(f.out.find("of a cell is not as convoy predict") != std::string::npos, refused) << f.out << f.err;
+        return std::filesystem::exists(dir_.path("started"));
+    };
+    const std::string command = "touch " + dir_.path("ran");
+    EXPECT_FALSE(started_with({"--model", "$(" + command + ")"}, "cpu", true));
+    EXPECT_FALSE(started_with({"--model", "m;" + command}, "cpu", true));
+    EXPECT_FALSE(started_with({"--model", "m"}, "cpu; " + command, true));
+    EXPECT_FALSE(started_with({"--model", "m", "--timeline", "x.json"}, "cpu", true));
+    EXPECT_FALSE(started_with({"--model", "m", "-v"}, "cpu", true));
+    EXPECT_FALSE(std::filesystem::exists(dir_.path("ran")));
+    EXPECT_TRUE(started_with({"--model", "m", "--bucket-mib", "2.5"}, "cpu", false)) << "else this test shows nothing";
+}
+
 }  // namespace
 }  // namespace convoy::test
