@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/input_file.h"
+#include "base/json_shape.h"
 #include "data/shard_checks.h"
 
 namespace convoy {
@@ -41,6 +42,7 @@ bool parse_shard_name(const std::string& file, std::string& split, int& shard, i
 std::vector<ManifestEntry> read_manifest(const std::string& dir) {
     const std::string text = manifest_text(dir);
     try {
+        if (!has_modest_shape(text)) throw std::invalid_argument("nested deeply");
         const auto json = nlohmann::json::parse(text);
         if (json.at("format") != "convoy-manifest" || json.at("version") != 1)
             throw std::invalid_argument("not a version 1 convoy-manifest");

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/json_shape.h"
 
 namespace convoy {
 namespace {
@@ -31,6 +32,7 @@ int count_of(const nlohmann::json& of, const char* name, const std::string& path
 
 nlohmann::json table_of(const std::string& path) {
     const std::string text = text_of_input(path, 16 << 20, advice);
+    if (!has_modest_shape(text)) fail(Exit::bad_input, path + ": is nested deeply, as no table is; " + advice);
     nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
     const auto table = all.is_object() ? all.find("all_reduce") : all.end();
     if (!all.is_object() || table == all.end() || !table->is_object())
@@ -38,7 +40,7 @@ nlohmann::json table_of(const std::string& path) {
     const auto sizes = table->find("sizes");
     if (sizes == table->end() || !sizes->is_array() || sizes->empty())
         fail(Exit::bad_input, path + ": has no sizes; " + advice);
-    return std::move(*table);  // a copy of lists that are nested deeply overflows the stack
+    return std::move(*table);
 }
 
 void check_rising(const MeasuredAllReduce& before, const MeasuredAllReduce& s, const std::string& path) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/json_shape.h"
 #include "base/text.h"
 #include "report/summary.h"
 
@@ -73,7 +74,9 @@ bool could_be(const std::string& image_size, int64_t classes) {
 
 MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     const std::string advice = "give what 'convoy bench' prints as its last line";
-    const auto j = nlohmann::json::parse(last_line_of(text_of(path, advice)), nullptr, false);
+    const std::string line = last_line_of(text_of(path, advice));
+    if (!has_modest_shape(line)) fail(Exit::bad_input, path + ": is nested deeply, as no benchmark is; " + advice);
+    const auto j = nlohmann::json::parse(line, nullptr, false);
     MeasuredStep s{.nodes = 0, .ranks = 0, .batch = 0, .source = path};
     MeasuredFile file;
     std::string found;

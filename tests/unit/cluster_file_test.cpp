@@ -173,7 +173,7 @@ TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
              {table("[1024; -1]"), {"'seconds'", "above 0"}},
              {table("[1024; \"1\"]"), {"'seconds'"}},
              {table("1024"), {"'bytes'"}},
-             {R"({"all_reduce":{"ranks":2,"hosts":1,"ranks_per_host":2,"sizes":)" + deep + "}}", {"'bytes'"}},
+             {R"({"all_reduce":{"ranks":2,"hosts":1,"ranks_per_host":2,"sizes":)" + deep + "}}", {"nested deeply"}},
              {table(""), {"no sizes", "comm-test --bytes"}},
              {table("[1024; 1e-5]", 1, 1, 1), {"one rank"}},
              {table("[1024; 1e-5]", 6, 2, 4), {"2 hosts with 4 ranks each are not 6"}},
