@@ -176,7 +176,7 @@ void check_complete(const Cluster& c, const std::set<std::string>& given, const 
 Cluster read_cluster(const std::string& path) {
     std::istringstream in(config_of_input(path, "cluster file", advice));
     Cluster cluster;
-    cluster.name = std::filesystem::path(path).stem().string();
+    cluster.name = printable(std::filesystem::path(path).stem().string());
     std::set<std::string> given;
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {

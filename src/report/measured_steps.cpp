@@ -86,9 +86,9 @@ MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
         s.ranks = j.at("ranks").get<int>();
         s.batch = j.at("batch_per_rank").get<int64_t>();
         s.seconds = j.at("step_seconds").get<double>();
-        file.precision = j.value("precision", "");
+        file.precision = printable(j.value("precision", ""));
         file.image_size = j.value("image_size", "");
-        file.device = j.value("device_kind", "");
+        file.device = printable(j.value("device_kind", ""));
         file.classes = j.value("classes", int64_t(0));
     } catch (const nlohmann::json::exception&) {
         fail(Exit::bad_input, path + ": is no benchmark; " + advice);
@@ -114,7 +114,7 @@ std::vector<std::string> cells_of(const std::string& line) {
         else
             cells.back() += c;
     }
-    for (std::string& cell : cells) cell = trimmed(cell);
+    for (std::string& cell : cells) cell = printable(trimmed(cell));
     return cells;
 }
 

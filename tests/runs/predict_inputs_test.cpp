@@ -66,6 +66,23 @@ TEST_F(PredictInputs, TablesAreReadAsSpreadsheetsWriteThem) {
     EXPECT_EQ(j[0]["precision"], "f16");
 }
 
+// Measurements come from other people, too.
+TEST_F(PredictInputs, WhatFilesSaySteersNoTerminal) {
+    const auto bench = [&](const std::string& precision) {
+        const std::string numbers = R"("hosts": 1, "ranks": 1, "batch_per_rank": 64, "step_seconds": 0.1)";
+        write_file(path("b.json"), R"({"bench": "resnet50", )" + numbers + R"(, "precision": )" + precision + "}\n");
+        return predict("--model resnet50 --batch-per-rank 64 --ranks 1 --explain " + path("b.json"));
+    };
+    const Finished text = bench(R"("\u001b[31mf16")");
+    EXPECT_EQ("", failure(text));
+    EXPECT_NE(text.out.find("\\x1b[31mf16"), std::string::npos) << text.out;
+    EXPECT_EQ(text.out.find('\x1b'), std::string::npos);
+    const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+    EXPECT_EQ("", refusal(bench(deep), Exit::bad_input, {"b.json", "nested deeply"}));
+    write_file(path("t.csv"), "nodes,gpus,batch_per_gpu,images_per_s,precision\n1,1,64,640,f\xff\n");
+    EXPECT_EQ(cells("--model resnet50 --batch-per-rank 64 --ranks 1 " + path("t.csv"))[0]["precision"], "f\\xff");
+}
+
 // Two ranks of 10 and 14 ms: a mean of 12, and a standard deviation of 2.828.
 TEST_F(PredictInputs, TheSpreadIsThatOfTheRanks) {
     const Finished bench = run(launch_command(2,
