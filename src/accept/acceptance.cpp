@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_shape.h"
 #include "base/shorten.h"
 
 namespace convoy {
@@ -143,7 +144,13 @@ LevelResult level_in(const JsonObject& j) {
     r.details = j.texts("details");
     for (const JsonObject& b : j.objects("blamed"))
         r.blamed.push_back({b.text("host"), b.text("device"), b.text("reason"), b.flag("drain")});
-    for (const JsonObject& f : j.objects("figures")) r.figures.push_back(figure_in(f));
+    constexpr size_t most_names = 64;  // each becomes a group of metrics.h5
+    std::set<std::string> names;
+    for (const JsonObject& f : j.objects("figures")) {
+        r.figures.push_back(figure_in(f));
+        names.insert(r.figures.back().name);
+        if (names.size() > most_names) f.refuse("name", "one of too many in a level");
+    }
     for (const JsonObject& u : j.objects("facts"))
         r.facts.push_back({u.text("host"), u.text("device"), u.facts("facts")});
     return r;
@@ -175,6 +182,29 @@ std::string difference(const Acceptance& earlier, const Acceptance& now) {
     return other_option(earlier.options, now.options);
 }
 
+/// Throws unless all that levels say is about hosts of the acceptance. Users paste the names of
+/// hosts to drain into a shell, and the time of tables grows with the units.
+void check_units(const Acceptance& a, const std::string& file) {
+    const std::set<std::string> hosts(a.hosts.begin(), a.hosts.end());
+    const auto refuse = [&](const LevelResult& r, const std::string& what) {
+        fail(Exit::bad_input,
+             file + ": its level " + r.level + what + "; the file is damaged: run again without --resume");
+    };
+    for (const LevelResult& r : a.levels) {
+        const auto check = [&](const std::string& host) {
+            if (!host.empty() && !hosts.contains(host))
+                refuse(r, " is about '" + shortened(host, 60) + "', which is none of its hosts");
+        };
+        for (const Blamed& b : r.blamed) check(b.host);
+        for (const UnitFacts& unit : r.facts) check(unit.host);
+        for (const Figure& f : r.figures) {
+            check(f.host);
+            check(f.peer);
+        }
+        if (r.facts.size() > 2 * a.hosts.size()) refuse(r, " has more devices than ranks");
+    }
+}
+
 }  // namespace
 
 const std::vector<std::string>& level_names() {
@@ -200,8 +230,7 @@ std::string acceptance_json(const Acceptance& a) {
 }
 
 Acceptance read_acceptance(const std::string& text, const std::string& file) {
-    const Json json = Json::parse(text, nullptr, false);
-    // Compared where it lies: a copy of lists that are nested deeply overflows the stack.
+    const Json json = has_modest_shape(text) ? Json::parse(text, nullptr, false) : Json();
     const auto named = json.is_object() ? json.find("format") : json.end();
     if (named == json.end() || *named != format)
         fail(Exit::bad_input, file + ": is no accept.json; give the output folder of convoy accept");
@@ -230,9 +259,15 @@ void continue_from(const Acceptance& earlier, const std::string& file, const std
     // Both as read from a file, where bytes that are not UTF-8 are replaced.
     if (const std::string other = difference(earlier, read_acceptance(acceptance_json(now), file)); !other.empty())
         fail(Exit::usage, file + ": " + other + "; give the same, or leave out --resume");
+    check_units(earlier, file);
     now.began = earlier.began;
     for (const LevelResult& r : earlier.levels)
         if (!again.contains(r.level) && std::erase(now.not_run, r.level) > 0) now.levels.push_back(r);
+}
+
+Acceptance outline_of(Acceptance a) {
+    for (LevelResult& r : a.levels) r = {.level = r.level, .outcome = r.outcome};
+    return a;
 }
 
 }  // namespace convoy

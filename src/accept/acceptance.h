@@ -33,8 +33,11 @@ constexpr size_t most_bytes_of_acceptance = size_t(256) << 20;
 
 /// Takes the levels of `earlier` that `now` did not run yet, and the time of its start. Leaves out
 /// those in `again`. Throws Exit::usage, and names the first difference, unless hosts, ranks,
-/// version and options are the same. `file`: where `earlier` is from.
+/// version and options are the same. Throws Exit::bad_input for levels about other hosts. `file`:
+/// where `earlier` is from.
 void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,
                    Acceptance& now);
+/// Returns only names and outcomes of the levels: what ranks need that write no reports.
+Acceptance outline_of(Acceptance);
 
 }  // namespace convoy

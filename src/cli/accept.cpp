@@ -150,16 +150,16 @@ Acceptance begin(Comm& comm, const AcceptOptions& o, const RankLayout& layout, c
                        .hosts = comm.gather_all(comm.host()),
                        .options = o.recorded(device)};
     if (o.resume) {
-        std::string text;
-        comm.together([&] {
-            if (folder) text = folder->results();
-        });
-        text = comm.broadcast(text);
         // Fingerprints are not in the file: bits runs again if they are to be saved.
         const std::set<std::string> again =
             o.save_fingerprint.empty() ? std::set<std::string>{} : std::set<std::string>{"bits"};
         const std::string file = o.output + "/" + json_name;
-        comm.together([&] { continue_from(read_acceptance(text, file), file, again, results); });
+        // Only rank 0 reads the file: the pairs of many hosts take gigabytes.
+        comm.together([&] {
+            if (folder) continue_from(read_acceptance(folder->results(), file), file, again, results);
+        });
+        const std::string outline = comm.broadcast(folder ? acceptance_json(outline_of(results)) : "");
+        if (!folder) results = read_acceptance(outline, file);
         terminal.line(formatted("continues %s: %zu of %zu levels have ended", file.c_str(), results.levels.size(),
                                 o.levels.size()));
     }

@@ -97,6 +97,44 @@ TEST_F(AcceptResume, WhatCannotBeContinuedIsOneLine) {
     }
 }
 
+TEST_F(AcceptResume, HostsOfAnotherMachineAreNotBlamed) {
+    const std::string options = command("--only sums --level quick");
+    ASSERT_EQ("", failure(launch(2, options, 120)));
+    nlohmann::json j = result();
+    j["levels"][0]["blamed"].push_back({{"host", "a;reboot"}, {"device", ""}, {"reason", "slow"}, {"drain", true}});
+    write_file(file(), j.dump());
+    const Finished f = launch(2, options + " --resume");
+    EXPECT_EQ("", refusal(f, Exit::bad_input, {file(), "level sums", "'a;reboot'", "none of its hosts"}));
+    EXPECT_EQ(f.out.find("--exclude"), std::string::npos) << "users paste that line: " << f.out;
+}
+
+// An accept.json may come from another person, and have as many figures as its limit allows.
+TEST_F(AcceptResume, OnlyTheRankThatWritesReportsTakesMemoryForThem) {
+    const std::string options = command("--only sums --level quick");
+    ASSERT_EQ("", failure(launch(2, options, 120)));
+    write_file(dir_.path("most.py"),
+               "import resource, subprocess, sys\n"
+               "code = subprocess.run(sys.argv[2:]).returncode\n"
+               "kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
+               "print(kib, file=open(sys.argv[1], 'w'))\n"
+               "sys.exit(code)\n");
+    const auto rank = [&](const std::string& name) {
+        return "-np 1 /usr/bin/python3 " + dir_.path("most.py") + " " + dir_.path(name) + " " + sibling("convoy") +
+               " " + options + " --resume";
+    };
+    const auto most_memory = [&] {  // of ranks 0 and 1 [KiB]
+        EXPECT_EQ("", failure(mpirun(rank("0") + " : " + rank("1"), 120)));
+        return std::pair(std::stod(read_file(dir_.path("0"))), std::stod(read_file(dir_.path("1"))));
+    };
+    const auto small = most_memory();
+    nlohmann::json j = result();
+    j["levels"][0]["details"] = nlohmann::json(1'000'000, "a line");
+    write_file(file(), j.dump());
+    const auto large = most_memory();
+    EXPECT_GT(large.first - small.first, 1'000'000 * 64 / 1024) << "a text of 32 bytes, twice, for each line";
+    EXPECT_LT(large.second - small.second, 16 * 1024) << "the file has 9 MB, and took 165 MB on each rank";
+}
+
 TEST_F(AcceptResume, LeavesAllReportsWithTheSameFigures) {
     make_data(dir_.path("data"), 40, 8, "8x8x3", 2);
     const Finished f = launch(2, command("--level quick --only sums,input --data " + dir_.path("data")), 120);

@@ -109,6 +109,55 @@ TEST(AcceptFigures, DamagedResultsAreRefusedWithFileAndKey) {
     EXPECT_EQ(read_acceptance(odd.dump(), "x").levels[2].figure, "a\\x1b[2J") << "it would clear the terminal";
 }
 
+// Such files took minutes, or a hundred times their size in memory and in metrics.h5.
+TEST(AcceptFigures, ResultsThatNoTestWritesAreRefusedBeforeTheyTakeTime) {
+    const std::string good = acceptance_json(made_up_acceptance());
+    const auto problem = [&](const char* place, const nlohmann::json& value, const std::vector<std::string>& words) {
+        nlohmann::json bad = nlohmann::json::parse(good);
+        bad[nlohmann::json::json_pointer(place)] = value;
+        return problem_of_error(Exit::bad_input, words, [&] { read_acceptance(bad.dump(), "a.json"); });
+    };
+    nlohmann::json facts, figures;
+    for (int i = 0; i <= 1000; ++i) facts["fact " + std::to_string(i)] = "";
+    EXPECT_EQ("", problem("/levels/0/facts/0/facts", facts, {"a.json: is no accept.json"}));
+    for (int i = 0; i <= 64; ++i)
+        figures.push_back({{"name", std::string(size_t(i % 26) + 1, char('a' + i / 26))}, {"unit", "1"}, {"value", 1}});
+    EXPECT_EQ("", problem("/levels/2/figures", figures, {"a.json: levels[2]: figures[64]: 'name'", "too many"}));
+    figures.erase(64);
+    EXPECT_EQ("no error", problem("/levels/2/figures", figures, {}));
+}
+
+// Their names are printed in commands, which users paste into a shell.
+TEST(AcceptFigures, LevelsAboutOtherHostsAreNotContinued) {
+    Acceptance now = made_up_acceptance();
+    now.levels.clear();
+    now.not_run = level_names();
+    const auto problem = [&](const auto& change, const std::vector<std::string>& words) {
+        Acceptance earlier = made_up_acceptance(), unchanged = now;
+        change(earlier.levels[0]);
+        return problem_of_error(Exit::bad_input, words, [&] { continue_from(earlier, "a.json", {}, unchanged); });
+    };
+    const std::string other = "n0;reboot";
+    EXPECT_EQ("", problem([&](LevelResult& r) { r.blamed[0].host = other; }, {"a.json", "inventory", other}));
+    EXPECT_EQ("", problem([&](LevelResult& r) { r.facts[1].host = other; }, {"a.json", "inventory", other}));
+    EXPECT_EQ("", problem([&](LevelResult& r) { r.figures[0].host = other; }, {"a.json", "inventory", other}));
+    EXPECT_EQ("", problem([&](LevelResult& r) { r.figures[0].peer = other; }, {"a.json", "inventory", other}));
+    EXPECT_EQ("", problem([&](LevelResult& r) { r.facts.resize(17, r.facts[0]); }, {"a.json", "more devices"}));
+    Acceptance continued = now;
+    continue_from(made_up_acceptance(), "a.json", {}, continued);
+    EXPECT_EQ(continued.levels.size(), 6u);
+}
+
+TEST(AcceptFigures, AnOutlineHasNamesAndOutcomes) {
+    const Acceptance a = made_up_acceptance(), outline = read_acceptance(acceptance_json(outline_of(a)), "a.json");
+    ASSERT_EQ(outline.levels.size(), a.levels.size());
+    for (size_t i = 0; i < a.levels.size(); ++i) {
+        EXPECT_EQ(outline.levels[i].level, a.levels[i].level);
+        EXPECT_EQ(outline.levels[i].outcome, a.levels[i].outcome);
+        EXPECT_TRUE(outline.levels[i].figures.empty() && outline.levels[i].facts.empty());
+    }
+}
+
 TEST(AcceptFigures, ALevelThatEndedIsTakenFromTheSameTestOnly) {
     const Acceptance all = made_up_acceptance();
     Acceptance earlier = all, now = all;
