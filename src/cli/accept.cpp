@@ -166,6 +166,17 @@ Acceptance begin(Comm& comm, const AcceptOptions& o, const RankLayout& layout, c
     return results;
 }
 
+/// Saves the bits that were found. Collective. After a failing verdict it only warns if that fails,
+/// because the exit code must then be that of the verdict.
+void save_bits(Comm& comm, const AcceptInputs& inputs, const Fingerprints& seen, bool failed, Terminal& terminal) try {
+    comm.together([&] {
+        if (inputs.saved) save_fingerprints(*inputs.saved, seen);
+    });
+} catch (const Error& error) {
+    if (!failed) throw;
+    terminal.warning(error.what());
+}
+
 void print_lines(Terminal& terminal, const std::string& text) {
     for (const std::string& line : split(text, '\n')) terminal.line(line);
 }
@@ -236,10 +247,9 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
     if (folder)
         terminal.line("report: " + folder->shown() +
                       "/report.html; also accept.json, junit.xml, accept.prom, metrics.h5");
-    comm.together([&] {
-        if (inputs.saved) save_fingerprints(*inputs.saved, seen);
-    });
-    return verdict_of(results.levels) == Outcome::fail ? int(Exit::not_accepted) : int(Exit::done);
+    const bool failed = verdict_of(results.levels) == Outcome::fail;
+    save_bits(comm, inputs, seen, failed, terminal);
+    return failed ? int(Exit::not_accepted) : int(Exit::done);
 }
 
 }  // namespace convoy

@@ -52,6 +52,13 @@ TEST_F(AcceptRun, AnySoundNumberOfRanksHasTheSameBitsAsItsFingerprint) {
     EXPECT_EQ("", refusal(kept, Exit::bad_input, {file, "has other bits of"}));
     EXPECT_NE(kept.out.find("\nverdict: "), std::string::npos) << "the verdict stays: " << kept.out;
     EXPECT_EQ(read_file(file), other);
+
+    write_file(dir_.path("odd.csv"), "no fingerprints\n");
+    const Finished wrong = convoy_alone("accept --level quick --only bits --output " + dir_.path("d") +
+                                            " --fingerprints " + file + " --save-fingerprint " + dir_.path("odd.csv"),
+                                        120);
+    EXPECT_EQ(wrong.code, int(Exit::not_accepted)) << "the verdict counts, not the file that was not saved";
+    EXPECT_NE(wrong.err.find("warning: " + dir_.path("odd.csv") + ":1: "), std::string::npos) << wrong.err;
 }
 
 // The bit is flipped by another program, as a fault of memory is: in an image that one rank reads
