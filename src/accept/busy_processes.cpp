@@ -40,8 +40,8 @@ std::vector<ProcessTime> process_times(const std::string& root) {
     for (const std::filesystem::path& folder : entries_of(root + "/proc", none)) {
         const std::string name = folder.filename();
         if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-        const std::vector<std::string> lines = lines_of((folder / "stat").string());  // none: it has ended
-        if (const auto process = lines.empty() ? std::nullopt : process_in(lines[0])) all.push_back(*process);
+        const std::string line = joined(lines_of((folder / "stat").string()), "\n");  // a name may hold line ends
+        if (const auto process = process_in(line)) all.push_back(*process);
     }
     return all;
 }
@@ -82,8 +82,7 @@ std::vector<BusyProcess> sharing(const std::vector<BusyProcess>& busy, const std
 }
 
 ProcessTime own_process() {
-    const std::vector<std::string> lines = lines_of("/proc/self/stat");
-    return (lines.empty() ? std::nullopt : process_in(lines[0])).value_or(ProcessTime{int(getpid()), "", 0});
+    return process_in(joined(lines_of("/proc/self/stat"), "\n")).value_or(ProcessTime{int(getpid()), "", 0});
 }
 
 std::string disturbance_by(const std::vector<BusyProcess>& busy, int processors) {

@@ -53,13 +53,17 @@ bool steers_a_terminal(char32_t c) {
     return control || within(0x2028, 0x202E) || within(0x2066, 0x2069);  // line ends, and changes of direction
 }
 
+/// True for two codes that are no characters. A document of XML that holds one is not well-formed.
+bool is_no_character(char32_t c) { return c == 0xFFFE || c == 0xFFFF; }
+
 }  // namespace
 
 std::string printable(std::string_view text, std::string_view kept) {
     std::string shown;
     while (!text.empty()) {
         const Character c = first_character(text);
-        const bool plain = !steers_a_terminal(c.code) || kept.find(text[0]) != std::string_view::npos;
+        const bool plain =
+            (!steers_a_terminal(c.code) && !is_no_character(c.code)) || kept.find(text[0]) != std::string_view::npos;
         for (const char byte : text.substr(0, c.bytes))
             shown += plain ? std::string(1, byte) : formatted("\\x%02x", uint8_t(byte));
         text.remove_prefix(c.bytes);

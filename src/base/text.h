@@ -12,7 +12,8 @@ namespace convoy {
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...);
 /// Returns `text` in a form that is safe to print; use it for all text from files. Writes as \xNN
 /// what could control the terminal: control characters (C0 except those in `kept`, and C1),
-/// characters that reverse the direction of text, and bytes that are not UTF-8.
+/// characters that reverse the direction of text, and bytes that are not UTF-8. So it does with
+/// U+FFFE and U+FFFF, which XML forbids.
 std::string printable(std::string_view text, std::string_view kept = "");
 /// Returns the text without blanks, tabs and carriage returns at its ends.
 std::string trimmed(const std::string& text);

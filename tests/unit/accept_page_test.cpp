@@ -3,6 +3,7 @@
 
 #include "accept/charts.h"
 #include "accept/page.h"
+#include "accept/reports.h"
 #include "tests/support/support.h"
 #include "tests/unit/made_up_acceptance.h"
 
@@ -53,6 +54,17 @@ print(sum("n3<b>&\"'" in text(e) for e in bars("speeds")))
               "['n0 and n1: 2 GB/s, slow', 'n1 and n0: 2 GB/s, slow']\n"
               "['n2, rank 5, alone: 500 images/s', 'n2, rank 5, beside the others: 490 images/s']\n"
               "['n1, all at once: 1 GB/s']\n4 16\n0.5\n4\n");
+}
+
+// A process may have such a name, and a busy one is named.
+TEST(AcceptPage, CodesThatXmlForbidsAreEscaped) {
+    LevelResult r{.level = "inventory", .outcome = Outcome::fail, .figure = "disturbed by a\uFFFEb\uFFFF\x01."};
+    Acceptance a = made_up_acceptance();
+    a.levels = {r};
+    EXPECT_EQ(seen_by_python(acceptance_page(a), "print(text(parts['levels'][1][2]))"),
+              "disturbed by a\\xef\\xbf\\xbeb\\xef\\xbf\\xbf\\x01.\n");
+    EXPECT_EQ(seen_by_python(acceptance_junit(a), "print(root.find('.//failure').get('message')[:14])"),
+              "disturbed by a\n");
 }
 
 TEST(AcceptPage, FactsInWhichHostsDifferAreATable) {

@@ -22,11 +22,15 @@ std::string stat_line(int pid, const std::string& program, long user, long syste
 TEST(BusyProcesses, TimesAreThoseOfUserAndSystem) {
     const TempDir root;
     write_file(root.path("proc/71/stat"), stat_line(71, "a) R (b", 300, 50));
+    write_file(root.path("proc/70/stat"), stat_line(70, "a\nb) R", 20, 0));  // a name that hides from readers of lines
     write_file(root.path("proc/72/stat"), "cut off");
     write_file(root.path("proc/73/status"), "no stat");
     write_file(root.path("proc/self/stat"), stat_line(71, "not a number", 1, 1));
-    const auto all = process_times(root.path());
-    ASSERT_EQ(all.size(), 1u);
+    auto all = process_times(root.path());
+    ASSERT_EQ(all.size(), 2u);
+    if (all[0].pid == 70) std::swap(all[0], all[1]);  // folders are listed in any order
+    EXPECT_EQ(all[1].program, "a\\x0ab) R");
+    EXPECT_DOUBLE_EQ(all[1].seconds, 20.0 / double(sysconf(_SC_CLK_TCK)));
     EXPECT_EQ(all[0].pid, 71);
     EXPECT_EQ(all[0].program, "a) R (b");
     EXPECT_DOUBLE_EQ(all[0].seconds, 350.0 / double(sysconf(_SC_CLK_TCK)));
