@@ -110,6 +110,18 @@ TEST_F(AcceptRun, TheHostWithASlowCableIsNamedAndItsPartnersAreNot) {
                  "node03 named, 3 partners not; exit 8", 1);
 }
 
+// Far more ranks than cores. The limit notices work of a rank that grows with the number of ranks:
+// two cores took 120 s when each rank added up the expected sum of each element over all ranks.
+TEST_F(AcceptRun, SixtyFourRanksHaveAVerdictWithinNinetySeconds) {
+    const Finished f = launch(64, command("--level quick --only sums,bits --device cpu"), 90);
+    EXPECT_EQ("", failure(f));
+    for (const char* line :
+         {"PASS  sums", "PASS  bits       64 of 64 devices have the bits of their kind, and all together",
+          "\nverdict: PASS\n"})
+        EXPECT_NE(f.out.find(line), std::string::npos) << line << "\n" << f.out;
+    EXPECT_EQ(result()["hosts"].size(), 64u);
+}
+
 TEST_F(AcceptRun, OneRankIsComparedWithNothing) {
     const Finished f = convoy_alone(command("--device cpu --only sums,bits,speed --level quick"), 120);
     EXPECT_EQ("", failure(f));
