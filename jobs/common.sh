@@ -245,10 +245,21 @@ evaluate_on() {
   exit "$code"
 }
 
-# accept_on DEVICE [options of convoy accept]
+# accept_on DEVICE [options of convoy accept]: the reports are beside the log, so that their folder
+# is known if the job is killed.
 accept_on() {
+  local silent='' lost
+  recipe_text='' args=("${@:2}")
+  standard output "${CONVOY_OUTPUT:-$runs_folder/$(job_name)-$(job_id)}"
+  output=$(value_of output)
   find_launcher
-  run_command accept --device "$1" "${@:2}"
+  run_command accept --device "$1" "${args[@]}"
+  [[ ! $code =~ ^[0238]$ ]] || exit "$code"
+  if [[ -z $asked ]] && lost_a_host && [[ -n $silent ]]; then
+    echo "convoy job: exit $code, $lost; repair it, or test the others (Slurm: --exclude=${silent// /,})"
+  fi
+  [[ ! -e $output/accept.json ]] ||
+    echo "convoy job: exit $code, not finished; to continue on the same hosts, repeat the options with --output $(quoted "$output") --resume"
   exit "$code"
 }
 run_command() {

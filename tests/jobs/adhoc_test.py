@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import unittest
 
-from checkout import Checkout, parameters, ranks_by_host
+from checkout import Checkout, acceptance, parameters, ranks_by_host
 from hosts import Hosts, wait_for
 
 NAMES = ["m1", "m2", "m3"]
@@ -150,6 +150,31 @@ class ToyAllReduce(unittest.TestCase):
         self.assertLessEqual(set(value.values()), set(range(11)))
         for rank, step in total:
             self.assertEqual(total[rank, step], value[0, step] + value[1, step], f"rank {rank}, step {step}")
+
+
+class Accept(unittest.TestCase):
+    """The commands of jobs/ACCEPT.md for machines without a scheduler."""
+
+    def accept(self, hostfile, ranks, output, code):
+        with open(checkout.path("hosts.txt"), "w") as f:
+            f.write(hostfile)
+        command = f"mpirun --bind-to none -np {ranks} --hostfile {checkout.path('hosts.txt')}"
+        command += f" build/convoy accept --device cpu --only inventory --output output/{output}"
+        done = subprocess.run(
+            hosts.on("m1", f"--wd={checkout.dir} {command}").split(), capture_output=True, text=True, timeout=90,
+            stdin=subprocess.DEVNULL, env={**os.environ, "OMPI_MCA_plm_rsh_agent": hosts.path("agent")})  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout, acceptance(checkout.path("output", output))
+
+    def test_one_of_three_machines_has_another_kernel(self):
+        hosts.change_kernel("m2")
+        self.addCleanup(hosts.restore_kernel, "m2")
+        said, found = self.accept("m1 slots=1\nm2 slots=1\nm3 slots=1\n", 3, "three", 8)
+        self.assertIn("\nverdict: FAIL\ndrain: m2 (inventory)\n", said)
+        self.assertEqual(found["drain"], ["m2"])
+        said, found = self.accept("m1 slots=1\nm3 slots=1\n", 2, "two", 0)
+        self.assertIn("\nverdict: PASS\n", said)
+        self.assertEqual(found["hosts"], ["m1", "m3"])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """A checkout like a user's: the shipped jobs/ and recipes, the built executable, a small data set."""
 
+import json
 import os
+import re
 import shutil
 import tempfile
+import xml.etree.ElementTree
 
 from hosts import sh
 
@@ -60,3 +63,22 @@ def ranks_by_host(metrics_file):
     with h5py.File(metrics_file, "r") as f:
         hosts = [h.decode() if isinstance(h, bytes) else h for h in f["ranks/host"][:]]
     return {h: hosts.count(h) for h in hosts}
+
+
+def acceptance(folder):
+    """Returns accept.json of a folder of convoy accept, after a look at the other reports there."""
+    with open(f"{folder}/accept.json") as f:
+        found = json.load(f)
+    drain = sorted(found["drain"])
+    suite = xml.etree.ElementTree.parse(f"{folder}/junit.xml").find("testsuite")
+    failed = [level["level"] for level in found["levels"] if level["outcome"] == "FAIL"]
+    if [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None] != failed:
+        raise AssertionError(f"{folder}/junit.xml has other failures than {failed}")
+    with open(f"{folder}/accept.prom") as f:
+        if sorted(re.findall(r'^convoy_accept_drain\{host="(.*)"\} 1$', f.read(), re.M)) != drain:
+            raise AssertionError(f"{folder}/accept.prom drains other hosts than {drain}")
+    with open(f"{folder}/report.html") as f:
+        page = f.read()
+    if found["verdict"] not in page or any(host not in page for host in drain):
+        raise AssertionError(f"{folder}/report.html lacks the verdict {found['verdict']} or a host of {drain}")
+    return found

@@ -104,6 +104,15 @@ class Hosts:
     def bring_back(self, name):
         sh(f"ip link set h{list(self.address).index(name) + 1} up")
 
+    def change_kernel(self, name):
+        """Lets a host report another kernel than the others. Restored by restore_kernel()."""
+        with open(self.path("osrelease"), "w") as f:
+            f.write("5.0.0-other\n")
+        sh(self.on(name, f"mount --bind {self.path('osrelease')} /proc/sys/kernel/osrelease"))
+
+    def restore_kernel(self, name):
+        sh(self.on(name, "umount /proc/sys/kernel/osrelease"))
+
     def stop(self):
         for process in self.process.values():
             process.kill()

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from checkout import Checkout, parameters, ranks_by_host
+from checkout import Checkout, acceptance, parameters, ranks_by_host
 from hosts import Hosts, wait_for
 
 NAMES = ["p1", "p2", "p3", "p4"]
@@ -55,14 +55,14 @@ class Pbs(unittest.TestCase):
         """Executes its words without a shell, like PBS's. Does not answer `true` on the hosts of these names."""
         return f'[[ "{silent}" != *$1* || $* != *true ]] || exit 1\nexec {hosts.path("agent")} "$1" "$(printf "%q " "${{@:2}}")"'
 
-    def start(self, script, arguments, whole=False, **environment):
-        """Starts jobs/pbs/SCRIPT.pbs on the hosts of its select, like PBS: in the home folder, its
-        path read from stdin."""
+    def start(self, script, arguments, whole=False, select="", **environment):
+        """Starts jobs/pbs/SCRIPT.pbs on the hosts of its select, or of qsub's `select`, like PBS: in
+        the home folder, its path read from stdin."""
         Pbs.jobs += 1
         path = checkout.path("jobs/pbs", script + ".pbs")
         text = checkout.read(path)
         name = re.search(r"#PBS -N (.+)", text).group(1)
-        nodes, ranks = map(int, re.search(r"select=(\d+):.*mpiprocs=(\d+)", text).groups())
+        nodes, ranks = map(int, re.search(r"select=(\d+):.*mpiprocs=(\d+)", select or text).groups())
         with open(checkout.path("nodefile"), "w") as f:
             f.writelines(f"{name}\n" for name in NAMES[:nodes] for _ in range(ranks))
         self.run_folder = checkout.path("output", f"{name}-{Pbs.jobs}")
@@ -125,6 +125,21 @@ class Pbs(unittest.TestCase):
                 self.assertEqual(
                     set(threads(self.run_folder + "/metrics.h5")), {max(1, len(os.sched_getaffinity(0)) // ranks)}
                 )
+
+    def test_an_acceptance_passes_or_names_the_host_with_another_kernel(self):
+        accept = {"select": "select=4:ncpus=1:mpiprocs=1:ompthreads=1"}
+        log = self.ended(self.start("accept", "--only inventory,bits --level quick --device cpu", **accept))
+        self.assertRegex(log, "\nPASS  inventory  4 nodes alike")
+        self.assertIn("\nverdict: PASS\n", log)
+        found = acceptance(self.run_folder)
+        self.assertEqual((found["verdict"], found["hosts"]), ("PASS", NAMES))
+        hosts.change_kernel("p2")
+        self.addCleanup(hosts.restore_kernel, "p2")
+        log = self.ended(self.start("accept", "--only inventory --device cpu", **accept), 8)
+        for line in ("verdict: FAIL", "drain: p2 (inventory)", "PBS:   pbsnodes -o p2"):
+            self.assertIn(f"\n{line}\n", log)
+        self.assertEqual(acceptance(self.run_folder)["drain"], ["p2"])
+        self.assertFalse(os.path.exists(checkout.path("qsub")), "a failed acceptance is not submitted again")
 
     def test_remote_ranks_have_the_settings_of_the_site_and_a_copy_may_be_refused(self):
         self.stand_in("qsub", 'echo "qsub: not from this host" >&2; exit 1')

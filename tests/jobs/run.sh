@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 tests=("$@")
-[[ $# -gt 0 ]] || tests=(scripts_test submit_test shared_folders_test outer_job_test scaling_test slurm_test pbs_test adhoc_test)
+[[ $# -gt 0 ]] || tests=(scripts_test submit_test shared_folders_test outer_job_test scaling_test slurm_test accept_test pbs_test adhoc_test)
 python=${PYTHON:-/usr/bin/python3}
 isolated=(unshare --net --mount --pid --ipc --fork --mount-proc --kill-child)
 if ! "${isolated[@]}" true 2>/dev/null; then
