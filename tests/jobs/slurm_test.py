@@ -47,7 +47,7 @@ class Slurm(unittest.TestCase):
 
     def test_scheduler_accepts_every_script(self):
         scripts = sorted(glob.glob(checkout.path("jobs/slurm/*.sbatch")))
-        self.assertEqual(len(scripts), 10)
+        self.assertEqual(len(scripts), 11)
         for script in scripts:
             with self.subTest(os.path.basename(script)):
                 self.assertRegex(checkout.sh(f"sbatch --test-only {script}"), "to start at .* using .* processors")
