@@ -72,6 +72,13 @@ class Accept(unittest.TestCase):
         self.assertEqual(nodes_of(job), ["n1", "n2", "n4"])
         self.check_lines(job, "verdict: PASS")
 
+    def test_srun_starts_it_on_nodes_without_gpus(self):
+        """The command of jobs/ACCEPT.md, on fewer nodes and with one level."""
+        command = "srun --mpi=pmix --nodes=3 --ntasks-per-node=2 --cpus-per-task=32 --exclusive"
+        said = checkout.sh(f"{command} build/convoy accept --device cpu --only inventory --output output/direct")
+        self.assertIn("6 ranks on 3 nodes", said)
+        self.assertEqual(acceptance(checkout.path("output/direct"))["verdict"], "PASS", said)
+
     def test_a_killed_job_is_continued_by_another(self):
         options, accept = "--nodelist=n1,n2", "--only inventory,bits --level quick"
         job = self.submit(options, accept)
