@@ -195,7 +195,8 @@ void check_units(const Acceptance& a, const std::string& file) {
             if (!host.empty() && !hosts.contains(host))
                 refuse(r, " is about '" + shortened(host, 60) + "', which is none of its hosts");
         };
-        for (const Blamed& b : r.blamed) check(b.host);
+        for (const Blamed& b : r.blamed)
+            if (b.drain) check(b.host);  // others may be about two hosts, and are in no command
         for (const UnitFacts& unit : r.facts) check(unit.host);
         for (const Figure& f : r.figures) {
             check(f.host);

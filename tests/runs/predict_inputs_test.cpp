@@ -71,7 +71,7 @@ TEST_F(PredictInputs, WhatFilesSaySteersNoTerminal) {
     const auto bench = [&](const std::string& precision) {
         const std::string numbers = R"("hosts": 1, "ranks": 1, "batch_per_rank": 64, "step_seconds": 0.1)";
         write_file(path("b.json"), R"({"bench": "resnet50", )" + numbers + R"(, "precision": )" + precision + "}\n");
-        return predict("--model resnet50 --batch-per-rank 64 --ranks 1 --explain " + path("b.json"));
+        return predict("--explain --model resnet50 --batch-per-rank 64 --ranks 1 " + path("b.json"));
     };
     const Finished text = bench(R"("\u001b[31mf16")");
     EXPECT_EQ("", failure(text));
