@@ -54,14 +54,11 @@ void translate(const Options& options, const std::string& where, const std::stri
         const std::string name = without_dashes(error.get_option_name());
         if (error.kind() == po::validation_error::multiple_values_not_allowed)
             usage(dashes + name + ": is given more than once");
-        std::string value;
-        if (const auto* bad = dynamic_cast<const po::invalid_option_value*>(&error)) {
-            // Boost keeps the value only in its message: the argument ('x') for option …
-            const std::string text = bad->what();
-            const size_t open = text.find("('"), close = text.find("')", open);
-            if (open != std::string::npos && close != std::string::npos)
-                value = text.substr(open + 2, close - open - 2);
-        }
+        // Boost keeps the value only in its message: the argument ('x') for option …
+        const std::string text = error.what();
+        const size_t open = text.find("('"), close = text.find("')", open);
+        const bool is_there = open != std::string::npos && close != std::string::npos;
+        const std::string value = is_there ? text.substr(open + 2, close - open - 2) : "";
         usage(dashes + name + ": '" + value + "' is not allowed; " + allowed(options, name));
     } catch (const po::unknown_option& error) {
         const std::string name = without_dashes(error.get_option_name());

@@ -264,6 +264,8 @@ TEST(Options, RangesAreRefused) {
               }));
     EXPECT_EQ("", refusal(launch(2, "train --data x --batch-size 8 --momentum 1.5"), Exit::usage,
                           {"--momentum 1.5", "from 0 to 1"}));
+    EXPECT_EQ("", refusal(convoy_alone("predict --explain steps.json"), Exit::usage,
+                          {"--explain: 'steps.json' is not allowed; it takes true or false"}));
 }
 
 TEST(Options, DryRunSaysWhatItWouldDoAndDoesNothing) {
