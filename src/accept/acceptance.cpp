@@ -18,7 +18,7 @@ constexpr int64_t format_version = 1;
 
 Json json_of(const Facts& facts) {
     Json j = Json::object();
-    for (const auto& [name, text] : facts) j.emplace(name, text);  // keeps the first of a name
+    for (const auto& [name, text] : facts) j.emplace(name, text);  // keeps the first of several facts of one name
     return j;
 }
 
@@ -257,7 +257,7 @@ Acceptance read_acceptance(const std::string& text, const std::string& file) {
 
 void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,
                    Acceptance& now) {
-    // Both as read from a file, where bytes that are not UTF-8 are replaced.
+    // Also reads `now` from its JSON, in which bytes that are not UTF-8 are replaced.
     if (const std::string other = difference(earlier, read_acceptance(acceptance_json(now), file)); !other.empty())
         fail(Exit::usage, file + ": " + other + "; give the same, or leave out --resume");
     check_units(earlier, file);

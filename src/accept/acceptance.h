@@ -28,13 +28,14 @@ std::string acceptance_json(const Acceptance&);
 /// Returns the results in `text`. Control characters in texts are written as printable() does.
 /// Throws Exit::bad_input, with the name of the file and the key, for another text.
 Acceptance read_acceptance(const std::string& text, const std::string& file);
-/// The limit of the text that is read [bytes]: pairs of a thousand hosts.
+/// The largest text that is read [bytes]. It holds the results of a thousand hosts, of which the
+/// bandwidths of pairs are the most.
 constexpr size_t most_bytes_of_acceptance = size_t(256) << 20;
 
-/// Takes the levels of `earlier` that `now` did not run yet, and the time of its start. Leaves out
-/// those in `again`. Throws Exit::usage, and names the first difference, unless hosts, ranks,
-/// version and options are the same. Throws Exit::bad_input for levels about other hosts. `file`:
-/// where `earlier` is from.
+/// Copies from `earlier` to `now` the levels that `now` has not run yet, except those in `again`,
+/// and the time at which `earlier` began. Throws Exit::usage, naming the first difference, if
+/// hosts, ranks, version or options differ, and Exit::bad_input for levels about other hosts.
+/// `file`: the file of `earlier`, for messages.
 void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,
                    Acceptance& now);
 /// Returns only names and outcomes of the levels: what ranks need that write no reports.

@@ -154,7 +154,7 @@ static void conclude(LevelResult& r, size_t ranks, size_t good, size_t compared,
                                    : Outcome::pass;
     if (r.outcome == Outcome::skip) {
         r.figure = formatted("%zu devices of %zu kinds, and no fingerprints of them are known", ranks, kinds);
-        r.expected = "--save-fingerprint keeps its bits";
+        r.expected = "known fingerprints: --save-fingerprint FILE saves them on a machine that is right";
     }
 }
 
@@ -199,7 +199,7 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
                                     .device = rank.device,
                                     .reason = "devices of one kind have different bits, and no majority agrees"});
     for (size_t i = 0; i < together.size(); ++i) {
-        if (!r.blamed.empty() || kinds.size() > 1) break;  // what they compute together must differ then
+        if (!r.blamed.empty() || kinds.size() > 1) break;  // then the bits of all together differ anyway
         if (const size_t step = first_difference(together[i], alone[i].steps))
             r.blamed.push_back({.host = alone[i].host,
                                 .device = alone[i].device,
@@ -316,7 +316,7 @@ LevelResult bits_level(Comm& world, const DeviceChoice& choice, const std::vecto
         all.figure = r.figure;
         all.figures = r.figures;
         all.expected = r.expected;
-        if (r.outcome == Outcome::fail) break;  // what is wrong is known
+        if (r.outcome == Outcome::fail) break;  // no need for the larger cases
     }
     all.outcome = verdict_of(outcomes);
     if (all.outcome != Outcome::fail && std::ranges::count(outcomes, Outcome::skip, &LevelResult::outcome) > 0 &&

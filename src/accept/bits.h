@@ -20,7 +20,7 @@ struct BitsCase {
     std::string name() const;  ///< "resnet18 32x32, batch 8, 3 steps"
 };
 
-/// The hashes of one rank's training: of each step, as 16 hexadecimal digits.
+/// A hash for each step of one rank's training, as 16 hexadecimal digits.
 using StepHashes = std::vector<std::string>;
 
 /// Returns the first step, from 1, in which two trainings differ; 0 if they do not.
@@ -31,7 +31,7 @@ struct RankBits {
     std::string host, device;
     std::string kind;  ///< DeviceFacts::kind: only ranks of one kind are compared
     StepHashes steps;
-    StepHashes again{};  ///< a second training; empty: there was none
+    StepHashes again{};  ///< those of a second training; empty: it was not repeated
 };
 
 /// The hashes that a kind of device is known to give, by kind and BitsCase::name().
@@ -44,7 +44,7 @@ LevelResult compare_bits(const BitsCase&, const std::vector<RankBits>& alone, co
                          const Fingerprints& known = {});
 
 /// Returns for each rank the index of the rank that it should agree with: the lowest one of the
-/// majority of its kind. Returns -1 where no majority is.
+/// majority of its kind; -1 if its kind has no majority.
 std::vector<int> majority_of(const std::vector<RankBits>&);
 
 /// An output of an operation on the tape.

@@ -7,7 +7,7 @@
 
 namespace convoy {
 
-/// The device that this rank has among all ranks, and takes in each group of ranks too.
+/// The device of this rank. The rank keeps it in each group of ranks.
 struct DeviceChoice {
     std::string device = "auto";  ///< as --device
     int threads = 1;              ///< CPU threads of this rank, when speed counts

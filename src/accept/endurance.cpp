@@ -63,7 +63,7 @@ LevelResult judge_endurance(const std::vector<RankEndurance>& ranks, int64_t ste
     r.add({.name = "steps", .unit = "1", .value = double(steps)});
     r.outcome = r.blamed.empty() ? Outcome::pass : Outcome::fail;
     r.figure = formatted("%lld steps on each rank in %.1f minutes", (long long)steps, seconds / 60);
-    r.expected = "the bits of the first time";
+    r.expected = "the same bits as in the first repetition";
     return r;
 }
 

@@ -12,8 +12,9 @@ struct EnduranceSample {
     double clock_hz = NAN, celsius = NAN;
 };
 
-/// Keeps samples of a long time, evenly spread over it. The choice depends only on how many were
-/// added, so that ranks which add equally many keep the same ones.
+/// Keeps at most `most` samples, evenly spread over all that were added. Which ones it keeps
+/// depends only on their number, so that ranks that add equally many keep those of the same
+/// repetitions.
 class EnduranceCurve {
 public:
     explicit EnduranceCurve(size_t most) : most_(most) {}

@@ -14,8 +14,8 @@ namespace {
 
 using enum Outcome;
 
-// A difference of versions fails, because nodes may then compute or communicate differently. One
-// that only costs speed warns.
+// A difference of versions fails, because nodes may then compute or communicate differently. A
+// difference that only costs speed warns.
 const std::vector<FactRule> rules = {
     {.name = "driver", .outcome = fail, .drain = true},
     {.name = "cuda", .outcome = fail, .drain = true},
@@ -155,8 +155,9 @@ std::vector<Fault> faults_of_gpu(const Facts& facts) {
         if (value_of(facts, fault) == "yes") faults.push_back({fault, fault, fail, true});
     if (const std::string width = value_of(facts, "PCIe width"); is_narrow(width))
         faults.push_back({"PCIe width", "PCIe width " + width, fail, true});
-    if (faults.empty() || faults.front().fact != "uncorrected ECC errors")  // those of its life include these
-        add_count(facts, "uncorrected ECC errors of its life", faults);
+    // The lifetime counter includes the errors since the start, which were counted above.
+    if (faults.empty() || faults.front().fact != "uncorrected ECC errors")
+        add_count(facts, "lifetime uncorrected ECC errors", faults);
     for (const char* counter : {"corrected ECC errors", "remapped rows", "PCIe replays", "NVLink errors"})
         add_count(facts, counter, faults);
     if (const std::string next = value_of(facts, "ECC after a restart");

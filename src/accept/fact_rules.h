@@ -1,4 +1,4 @@
-// Says how each fact of a node or GPU is judged: compared with the others', or by itself.
+// The rules that judge each fact of a node or GPU, alone or beside the same fact of others.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,14 +8,15 @@
 
 namespace convoy {
 
-/// The value that is wrong if two nodes differ. `unknown`: the value of the minority.
+/// Which of two different values is wrong. `less`: the smaller number. `unknown`: that of the
+/// minority.
 enum class Worse { unknown, off, down, less };
 
 /// How a fact is compared between nodes, or between GPUs.
 struct FactRule {
     /// name of the fact; " speed" means all names that end so, "module " all names that begin so
     std::string name;
-    Outcome outcome = Outcome::warn;  ///< when one is blamed
+    Outcome outcome = Outcome::warn;  ///< outcome of the level if a unit is blamed
     bool drain = false;
     bool of_model = false;  ///< compared only between nodes of one CPU model, or GPUs of one model
     Worse worse = Worse::unknown;

@@ -29,8 +29,8 @@ std::vector<std::string> files_to_read(const std::string& folder) {
 
 namespace {
 
-/// Reads files from the `first`-th on, in a circle, until `most` bytes are read or each file was
-/// read once.
+/// Reads files until `most` bytes are read or each file was read once. Begins with the file at
+/// index `first`; the first file follows the last one.
 NodeReading read_files(const std::vector<std::string>& files, size_t first, int64_t most) {
     NodeReading r;
     std::vector<char> buffer(size_t(4) << 20);

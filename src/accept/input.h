@@ -16,8 +16,8 @@ struct NodeReading {
 /// Finds nodes that read slower than the others. `alone`: what the first node read alone.
 LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeReading& alone);
 
-/// Returns the files of a folder and of those in it, sorted. Throws Exit::bad_input if there is no
-/// such folder, or no file in it.
+/// Returns the paths of all files in a folder and in the folders below it, sorted. Throws
+/// Exit::bad_input if there is no such folder, or no file in it.
 std::vector<std::string> files_to_read(const std::string& folder);
 
 /// Reads files of `folder` on every node, each at most once, until `most` bytes are read. Bypasses

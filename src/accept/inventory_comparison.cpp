@@ -68,8 +68,8 @@ Values rounded(const Values& exact) {
     return values;
 }
 
-/// Groups units by the value of a fact. Leaves out those where it is not known. A network card is
-/// "missing" where others have it, if the node's cards are known.
+/// Groups units by the value of a fact. Leaves out units whose value is not known. A unit that
+/// lacks a network card of the others has the value "missing", if it is known which cards it has.
 Values values_of(const std::string& fact, const FactRule& rule, const Units& units) {
     Values values;
     Units without_card;

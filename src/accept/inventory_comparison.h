@@ -21,10 +21,10 @@ struct NodeInventory {
     std::vector<DeviceInventory> devices{};
 };
 
-/// Judges each fact by rule_for(), faults_of_node() and faults_of_gpu(). Blames a minority, and
-/// those that have a value that is known to be the worse one. A tie, such as two nodes with
-/// different drivers, warns and blames neither. `details` has a line per finding, the worst first,
-/// then one per node and GPU.
+/// Judges each fact by rule_for(), faults_of_node() and faults_of_gpu(). If nodes differ, blames
+/// those with the value that is known to be worse, or else the minority. A tie, such as two nodes
+/// with different drivers, warns and blames neither. `details` has a line per finding, the worst
+/// first, then one per node and GPU.
 LevelResult compare_inventories(const std::vector<NodeInventory>&);
 
 }  // namespace convoy

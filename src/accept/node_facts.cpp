@@ -56,7 +56,7 @@ std::vector<std::string> entries_with(const std::string& key, const std::string&
     return found;
 }
 
-/// Returns the different texts of a file that each processor has in its folder.
+/// Returns the distinct contents of `file` in the folders of all processors.
 std::set<std::string> of_processors(const std::string& root, const std::string& file) {
     std::set<std::string> texts;
     for (const fs::path& cpu : sorted_entries(root + "/sys/devices/system/cpu")) {

@@ -102,7 +102,7 @@ std::string speed_picture(const LevelResult& r) {
     const double together = single(r, "together"), expected = single(r, "expected");
     return picture("speeds",
                    "Images per second of each rank: while the others of its host wait, and while all ranks compute, "
-                   "each for itself. Median and limit are those of its kind." +
+                   "each for itself. Median and limit are those of the ranks with the same kind of device." +
                        (std::isnan(together) ? "" : " All together: " + with_unit(together, "images/s") + ".") +
                        (std::isnan(expected) ? "" : " Expected: " + with_unit(expected, "images/s") + "."),
                    svg_of(chart));

@@ -40,14 +40,14 @@ std::string labels_of(const Figure& f) {
     return labels.empty() ? "" : "{" + joined(labels, ",") + "}";
 }
 
-/// Returns the figures of a level, those of one name together, because Prometheus wants it so.
+/// Returns the figures of a level, those of one name together, because Prometheus requires that.
 std::string gauges_of(const LevelResult& level) {
     constexpr size_t most = 2000;
     std::map<std::string, std::map<std::string, double>> values;  // by metric and labels
     std::map<std::string, std::string> names;
     for (const Figure& f : level.figures) {
         const std::string metric = "convoy_accept_" + level.level + "_" + f.name + unit_suffix(f.unit);
-        values[metric][labels_of(f)] = f.value;  // of a curve over time, the last point stays
+        values[metric][labels_of(f)] = f.value;  // a curve over time keeps only its last point
         names[metric] = f.name;
     }
     std::string text;

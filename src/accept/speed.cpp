@@ -44,10 +44,10 @@ std::string condition_of(const RankSpeed& r) {
     return texts.empty() ? "" : " (" + joined(texts, ", ") + ")";
 }
 
-constexpr size_t fewest_for_noise = 4;  // the deviations of fewer ranks say nothing about noise
+constexpr size_t fewest_for_noise = 4;  // ranks; the deviations of fewer do not show how large noise is
 
-/// Returns the rate below which a rank of these is slow: if they are few, 10 % less than the
-/// fastest.
+/// Returns the rate below which one of these ranks is slow. If they are few, that is 10 % below the
+/// fastest. Otherwise it is below the median by 10 %, or by four deviations if these are more.
 double limit_of(const std::vector<double>& rates) {
     if (rates.size() < fewest_for_noise) return 0.9 * *std::ranges::max_element(rates);
     const double middle = median(rates);
@@ -65,7 +65,8 @@ std::vector<double> rates_of_kind(const std::vector<RankSpeed>& ranks, const std
     return rates;
 }
 
-/// Returns true if all ranks of a kind are on one host: no other host shows what they should give.
+/// Returns true if all ranks of a kind are on one host. Then no other host shows their normal
+/// speed.
 bool is_on_one_host(const std::vector<RankSpeed>& ranks, const std::string& kind) {
     std::set<std::string> hosts;
     for (const RankSpeed& r : ranks)
@@ -76,7 +77,7 @@ bool is_on_one_host(const std::vector<RankSpeed>& ranks, const std::string& kind
 /// The rates of a rank's kind.
 struct RatesOfKind {
     double alone, alone_limit, beside, beside_limit;  // medians, and the limits below which a rank is slow
-    bool few;                                         // the limits know nothing of noise
+    bool few;                                         // too few ranks to know how large noise is
 };
 
 RatesOfKind rates_of(const std::vector<RankSpeed>& ranks, const std::string& kind) {
@@ -97,9 +98,9 @@ void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, Leve
         r.add({.name = name, .unit = unit, .value = value, .host = rank.host, .rank = index});
 }
 
-/// Blames a rank that is slow alone, or else one that is slow beside the others. One of few must be
-/// slow in both measurements to be called slow alone: one of them may be noise. `certain`: it is no
-/// disturbed machine.
+/// Blames a rank that is slow alone, or else one that is slow beside the others. A rank of a small
+/// kind counts as slow alone only if it is slow in both measurements, because one of them may be
+/// noise. `certain`: a slow rank has a slow device, and not just a disturbed machine.
 void judge(const RankSpeed& rank, const RatesOfKind& kind, bool certain, LevelResult& r) {
     const std::string condition = condition_of(rank);
     const bool slow_beside = rank.beside < kind.beside_limit;
@@ -146,9 +147,10 @@ LevelResult compare_speeds(const std::vector<RankSpeed>& ranks, double together)
                                                               : Outcome::warn;
     r.add({.name = "together", .unit = "images/s", .value = together});
     r.figure =
-        formatted("%.4g images/s together, %.0f %% of %.4g without exchange", together, 100 * together / sum, sum);
-    r.expected = ranks.size() < fewest_for_noise ? "each within 10 % of the fastest"
-                                                 : "each within 10 % of the median of its kind, or of the noise";
+        formatted("%.4g images/s together, %.0f %% of %.4g without all-reduces", together, 100 * together / sum, sum);
+    r.expected = ranks.size() < fewest_for_noise
+                     ? "each within 10 % of the fastest"
+                     : "each within 10 % of the median of its kind, or within the noise if that is larger";
     return r;
 }
 
@@ -185,7 +187,7 @@ LevelResult speed_level(Comm& world, const DeviceChoice& choice, const SpeedCase
         if (knows_sums(*cluster, device_kind, nodes))
             add_expectation(expected_speed(c, ranks, together, nodes, *cluster), together, cluster->name, r);
         else
-            r.expected += "; " + cluster->name + " says nothing of all-reduces here: add an all-reduce-table";
+            r.expected += "; " + cluster->name + " does not say how fast all-reduces are here: add an all-reduce-table";
     }
     r.seconds = seconds_since(began);
     return r;

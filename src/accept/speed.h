@@ -27,9 +27,9 @@ struct RankSpeed {
 };
 
 /// Finds ranks that are slower than their kind. A rank is slow if it is below the median of its
-/// kind by 10 % and by four times the scaled median absolute deviation. Fails only if it is slow
-/// alone, and ranks of its kind on another host are there to compare it with. `together`: images
-/// per second of all ranks when they exchange gradients; 0: not measured.
+/// kind by 10 % and by four times the scaled median absolute deviation. Fails only if the rank is
+/// slow alone, and its kind has ranks on another host to compare it with. `together`: images per
+/// second of all ranks when they exchange gradients; 0: not measured.
 LevelResult compare_speeds(const std::vector<RankSpeed>&, double together);
 
 /// Runs the level. `cluster`: to compare the speed of all ranks with; null: none. Collective; the

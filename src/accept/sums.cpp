@@ -11,12 +11,13 @@ namespace convoy {
 namespace {
 
 struct Timed {
-    double seconds = 0;   ///< the slowest rank's fastest, because other work on a node only slows
-    std::string wrong{};  ///< empty: each element was right
+    /// shortest time of the slowest rank: other work on a node only adds to a time
+    double seconds = 0;
+    std::string wrong{};  ///< the first wrong element; empty: each was right
 };
 
-/// All-reduces f32 numbers of which every sum is known and exact, until `iterations` are done or
-/// two seconds have passed: a link that takes so long is slow beyond doubt. Collective over the
+/// All-reduces f32 numbers whose sums are known and exact. Ends after `iterations` all-reduces, or
+/// after two seconds, because a link that takes so long is certainly slow. Collective over the
 /// group.
 Timed time_all_reduce(Comm& group, Backend& backend, size_t bytes, int iterations) {
     const size_t count = bytes / sizeof(float);
@@ -71,9 +72,9 @@ std::vector<double> of_node(const NodeSums& s, size_t node) {
 
 constexpr const char* rate_unit = "bytes/s";
 
-/// Returns the node at an end of more slow links than any other node, and their number, if these
-/// are most of its links to nodes that are not bad: a card that fails now and then may have been
-/// fast with one node. Returns 0 links if there is no such node.
+/// Returns the node that has more slow links than any other node, and their number. Returns 0 links
+/// unless these are most of its links to nodes that are not bad. They need not be all, because a
+/// card that fails now and then may have been fast with one node.
 std::pair<size_t, size_t> common_end(const NodeSums& s, double limit, const std::vector<bool>& bad) {
     size_t worst = 0, most = 0, ends = 0;
     const size_t partners = size_t(std::ranges::count(bad, false)) - 1;
@@ -90,16 +91,16 @@ std::pair<size_t, size_t> common_end(const NodeSums& s, double limit, const std:
 
 constexpr double slow = 0.7;  // a node or pair is slow below this share of what sound ones reach
 
-/// Blames nodes, then pairs of nodes that were not blamed. Needs three nodes: of one slow pair
-/// nothing says which node it is.
+/// Blames nodes, then pairs of nodes that were not blamed. Needs three nodes, because with two it
+/// is not known which of them makes their pair slow.
 void blame_network(const NodeSums& s, LevelResult& r) {
     const size_t nodes = s.hosts.size();
     if (nodes < 3) return;
     std::vector<double> all;
     for (size_t a = 0; a < nodes; ++a)
         for (size_t b = a + 1; b < nodes; ++b) all.push_back(s.pairs[a][b]);
-    // The fastest pairs show what a sound one gives, because one bad node of three slows two of
-    // three pairs.
+    // A sound pair is as fast as the fastest ones, not as the median: one bad node of three slows
+    // two of three pairs.
     const double sound = quantile(all, 0.8);
     r.add({.name = "pair_limit", .unit = rate_unit, .value = slow * sound});
     std::vector<bool> bad(nodes);
@@ -217,7 +218,7 @@ LevelResult judge_sums(const NodeSums& s, size_t bytes, const ExpectedSums& expe
         r.expected += formatted(", and %.3g GB/s by %s, of which this is %.0f %%", expected.all / 1e9,
                                 expected.cluster.c_str(), 100 * s.all / expected.all);
     else if (!expected.cluster.empty())
-        r.expected += "; " + expected.cluster + " says nothing of all-reduces here: add an all-reduce-table";
+        r.expected += "; " + expected.cluster + " does not say how fast all-reduces are here: add an all-reduce-table";
     return r;
 }
 
@@ -265,7 +266,7 @@ LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, in
         int partner = node;
         for (const auto& [a, b] : round)
             if (a == node || b == node) partner = a == node ? b : a;
-        // A node that waits in this round is a group, too, which measures nothing.
+        // A node that waits in this round joins split() as a separate group, and measures nothing.
         const double mine =
             partner == node ? (world.split(nodes + node), 0.0) : measure(std::min(node, partner), {bytes}).front();
         const std::vector<double> all = world.gather_all(std::vector<double>{mine});

@@ -153,7 +153,7 @@ TEST(CudaNvml, SettingsLinksAndErrorsAreNamed) {
                           {"NVLink errors", "7"},
                           {"uncorrected ECC errors", "2"},
                           {"corrected ECC errors", "5"},
-                          {"uncorrected ECC errors of its life", "9"},
+                          {"lifetime uncorrected ECC errors", "9"},
                           {"remapped rows", "4"},
                           {"row remapping pending", "yes"},
                           {"row remapping failed", "no"}};

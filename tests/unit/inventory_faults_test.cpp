@@ -62,7 +62,7 @@ TEST(InventoryFaults, FaultsOfAGpuDrainItsNode) {
 
 TEST(InventoryFaults, WarningsAboutAGpuNameItAndDrainNothing) {
     const std::pair<Facts::value_type, std::string> warnings[] = {
-        {{"uncorrected ECC errors of its life", "1"}, "1 uncorrected ECC errors of its life"},
+        {{"lifetime uncorrected ECC errors", "1"}, "1 lifetime uncorrected ECC errors"},
         {{"corrected ECC errors", "3"}, "3 corrected ECC errors"},
         {{"remapped rows", "1"}, "1 remapped rows"},
         {{"PCIe replays", "4"}, "4 PCIe replays"},

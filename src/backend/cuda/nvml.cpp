@@ -189,7 +189,7 @@ void Nvml::add_memory_errors(Facts& facts) const {
     constexpr std::tuple<const char*, EccError, EccCounter> counters[] = {
         {"uncorrected ECC errors", uncorrected, since_start},
         {"corrected ECC errors", corrected, since_start},
-        {"uncorrected ECC errors of its life", uncorrected, lifetime}};
+        {"lifetime uncorrected ECC errors", uncorrected, lifetime}};
     for (const auto& [name, error, counter] : counters)
         if (const auto count = number<unsigned long long>("nvmlDeviceGetTotalEccErrors", int(error), int(counter)))
             facts.emplace_back(name, std::to_string(*count));
