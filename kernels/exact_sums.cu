@@ -1,4 +1,4 @@
-// Gradients of logical ranks as integers (ops/exact_sums.h). A block has a piece of one tensor, and
+// Gradients of logical ranks as integers (ops/exact_sums.h). A block has a range of one tensor, and
 // a thread four elements at a time.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
@@ -20,9 +20,9 @@ struct Sums {
         : sums(s.sums), tops(s.tops), seen(s.seen), redo(s.redo), bits(s.bits), tensors(int(s.ends.size())) {}
 };
 
-/// Calls body(i) for this thread's elements i ... i + 3 of a piece.
-template <class Body> __device__ void each_quad(const ExactPiece& piece, Body body) {
-    for (int64_t i = piece.begin + int64_t(threadIdx.x) * quad; i < piece.end; i += block_threads * quad) body(i);
+/// Calls body(i) for this thread's elements i ... i + 3 of a range.
+template <class Body> __device__ void each_quad(const ExactRange& range, Body body) {
+    for (int64_t i = range.begin + int64_t(threadIdx.x) * quad; i < range.end; i += block_threads * quad) body(i);
 }
 
 /// Converts a gradient. If its magnitude exceeds 2^bits or it is NaN, the result is some valid
@@ -35,11 +35,11 @@ __device__ int64_t integer(float value, double scale, double most) {
 }
 
 __global__ void __launch_bounds__(block_threads)
-    add_integers(Sums s, const float* gradients, const ExactPiece* pieces) {
-    const ExactPiece piece = pieces[blockIdx.x];
-    const double scale = ExactSums::scale(s.bits, s.tops[piece.tensor]), most = power_of_two(s.bits);
+    add_integers(Sums s, const float* gradients, const ExactRange* ranges) {
+    const ExactRange range = ranges[blockIdx.x];
+    const double scale = ExactSums::scale(s.bits, s.tops[range.tensor]), most = power_of_two(s.bits);
     uint32_t largest = 0;
-    each_quad(piece, [&](int64_t i) {
+    each_quad(range, [&](int64_t i) {
         float g[quad];
         load(gradients + i, g);
         Integers sums = fetch<quad>(s.sums + i);
@@ -58,21 +58,21 @@ __global__ void __launch_bounds__(block_threads)
     }
     const int32_t seen = exponent_of(largest);
     // most threads find that others have seen as large an exponent
-    if (threadIdx.x % 32 == 0 && seen > *const_cast<volatile int32_t*>(s.seen + piece.tensor))
-        atomicMax(s.seen + piece.tensor, seen);
+    if (threadIdx.x % 32 == 0 && seen > *const_cast<volatile int32_t*>(s.seen + range.tensor))
+        atomicMax(s.seen + range.tensor, seen);
 }
 
-__global__ void __launch_bounds__(block_threads) take_integers(Sums s, const ExactPiece* pieces, float* gradients) {
-    const ExactPiece piece = pieces[blockIdx.x];
-    const double unit = ExactSums::unit(s.bits, s.tops[piece.tensor]);
-    const bool finite = s.seen[piece.tensor] != exponent::not_finite;
-    each_quad(piece, [&](int64_t i) {
+__global__ void __launch_bounds__(block_threads) take_integers(Sums s, const ExactRange* ranges, float* gradients) {
+    const ExactRange range = ranges[blockIdx.x];
+    const double unit = ExactSums::unit(s.bits, s.tops[range.tensor]);
+    const bool finite = s.seen[range.tensor] != exponent::not_finite;
+    each_quad(range, [&](int64_t i) {
         const Integers sums = fetch<quad>(s.sums + i);
         float g[quad];
         // Zeros after the tensor stay zeros, because nothing else writes them.
         for (int k = 0; k < quad; ++k)
             g[k] = finite ? float(double(float(sums.value[k])) * unit)
-                          : (sums.value[k] != 0 || i + k == piece.begin ? NAN : 0.0f);
+                          : (sums.value[k] != 0 || i + k == range.begin ? NAN : 0.0f);
         store(g, gradients + i);
         write_pack(Integers{}, s.sums + i);
     });
@@ -102,15 +102,15 @@ void check_alignment(const ExactSums& s, const float* gradients) {
 
 }  // namespace
 
-void accumulate_exact(const ExactSums& s, const float* gradients, const ExactPiece* pieces, int count,
+void accumulate_exact(const ExactSums& s, const float* gradients, const ExactRange* ranges, int count,
                       cudaStream_t stream) {
     check_alignment(s, gradients);
-    launch(add_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), gradients, pieces);
+    launch(add_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), gradients, ranges);
 }
 
-void finalize_exact(const ExactSums& s, const ExactPiece* pieces, int count, float* gradients, cudaStream_t stream) {
+void finalize_exact(const ExactSums& s, const ExactRange* ranges, int count, float* gradients, cudaStream_t stream) {
     check_alignment(s, gradients);
-    launch(take_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), pieces, gradients);
+    launch(take_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), ranges, gradients);
     launch(set_exponents, dim3(1), dim3(block_threads), sizeof(int), stream, Sums(s));
 }
 

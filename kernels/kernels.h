@@ -271,13 +271,13 @@ void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vecto
                    const LossScale* loss_scale, cudaStream_t);
 
 // ---- exact_sums.cu ------------------------------------------------------------------------------
-/// Implements Backend::accumulate_exact for a table of pieces on the device. Bounds of pieces are
+/// Implements Backend::accumulate_exact for a table of ranges on the device. Bounds of ranges are
 /// multiples of 4. The arena of integers must begin at a multiple of 32 bytes, that of gradients at
 /// a multiple of 16. One kernel.
-void accumulate_exact(const ExactSums&, const float* gradients, const ExactPiece* pieces, int count, cudaStream_t);
-/// Implements Backend::finalize_exact after the all-reduces, for all pieces of the arena. Two
+void accumulate_exact(const ExactSums&, const float* gradients, const ExactRange* ranges, int count, cudaStream_t);
+/// Implements Backend::finalize_exact after the all-reduces, for all ranges of the arena. Two
 /// kernels.
-void finalize_exact(const ExactSums&, const ExactPiece* pieces, int count, float* gradients, cudaStream_t);
+void finalize_exact(const ExactSums&, const ExactRange* ranges, int count, float* gradients, cudaStream_t);
 
 // ---- checksum.cu --------------------------------------------------------------------------------
 /// Implements Backend::checksum. One kernel.

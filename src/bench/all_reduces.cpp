@@ -109,7 +109,7 @@ public:
     }
 
 private:
-    static constexpr size_t period = 509, elements = period * 512;  // moved in pieces of 1 MiB
+    static constexpr size_t period = 509, elements = period * 512;  // moved in blocks of 1 MiB
     std::vector<float> mine_, sum_;
 };
 

@@ -98,7 +98,7 @@ void count(BenchResult& r, const Comm& comm, const Backend& backend, const Graph
     r.threads = backend.facts().threads;
     r.ranks = comm.size();
     r.classes = data.classes;
-    r.parameters = int64_t(graph.trained_count());
+    r.parameters = int64_t(graph.parameter_count());
     r.global_batch = setup.global_batch;
     r.logical_ranks = setup.logical_ranks;
     r.batch_per_rank = setup.batch_split(comm.size()).samples_of(setup.global_batch, 0).count;

@@ -59,8 +59,8 @@ void refuse_second_output(const std::vector<std::string>& args) {
 }  // namespace
 
 po::options_description description(AcceptOptions& o) {
-    const auto text = [](std::string& to, const char* standard, const char* name) {
-        return po::value<std::string>(&to)->default_value(standard, standard)->value_name(name);
+    const auto text = [](std::string& to, const char* default_value, const char* name) {
+        return po::value<std::string>(&to)->default_value(default_value, default_value)->value_name(name);
     };
     po::options_description options;
     auto add = options.add_options();

@@ -30,7 +30,7 @@ std::string batch_text(const TrainSetup& s, const TrainingPrograms& t, int ranks
 }
 
 /// Describes the part of an image that the model sees; empty if it sees the whole image.
-std::string view_text(const TrainSetup& s, const Graph& graph, const std::vector<EarlierGraph>& earlier) {
+std::string crop_text(const TrainSetup& s, const Graph& graph, const std::vector<EarlierGraph>& earlier) {
     std::string text = "squares of ";
     for (const EarlierGraph& e : earlier)
         text += formatted("%d pixels until epoch %lld, of ", e.graph.values[e.graph.input].h, (long long)e.until);
@@ -116,10 +116,10 @@ void Console::print_setup(const ConfigPairs& config, const std::string& data_dir
     print_options(config);
     print_data(data_dir, train, test);
     if (s.augment.crop != Crop::shifted || !programs.earlier().empty())
-        note("view", view_text(s, graph, programs.earlier()));
+        note("crop", crop_text(s, graph, programs.earlier()));
     note("model",
          formatted("%s: %s parameters, %.3f GFLOP per image forward (multiply-adds count two)%s", graph.model.c_str(),
-                   grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9, notes.stem.c_str()));
+                   grouped(graph.parameter_count()).c_str(), graph.flops_per_image() / 1e9, notes.stem.c_str()));
     if (!notes.weights.empty()) note("weights", notes.weights);
     if (!notes.trained.empty()) note("trained", notes.trained);
     size_t bytes = 0;

@@ -64,7 +64,7 @@ void add_model(Lines& lines, const ModelFile& m) {
     const std::string stem = stem_of(m.model);
     lines.add("model", formatted("%s%s: %s parameters, %.3f GFLOP per image (multiply-adds count two)",
                                  m.model.name.c_str(), stem.empty() ? "" : (" with the " + stem + " stem").c_str(),
-                                 grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));
+                                 grouped(graph.parameter_count()).c_str(), graph.flops_per_image() / 1e9));
     lines.add("input", input_text(m));
     if (m.data == DType::u8) {
         lines.add("mean", numbers_text(m.preprocessing.mean));

@@ -115,7 +115,7 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
         if (o.output.empty())  // without --output, a training makes a new folder
             check_folder(place.folder, "--output");
         else
-            check_run_folder(place.folder, place.goes_on, place.overwrite);
+            check_run_folder(place.folder, place.continues, place.overwrite);
         const Identity identity = identity_of(o, train_info, d.setup, d.placed);
         if (is_finished(place, identity, trainer->programs().total_steps()))
             return terminal.line("dry run   the run is done already, and kept no checkpoint");

@@ -51,8 +51,8 @@ std::string note_on(const HelpScreen& screen, const Option& option, const std::s
             if (name != option.long_name()) others += ", or --" + name;
         return " (required" + others + ")";
     }
-    const std::string standard = is_switch(option) ? "" : value_and_default(option).second;
-    return standard.empty() || text.find("default") != std::string::npos ? "" : " (default " + standard + ")";
+    const std::string default_text = is_switch(option) ? "" : value_and_default(option).second;
+    return default_text.empty() || text.find("default") != std::string::npos ? "" : " (default " + default_text + ")";
 }
 
 /// Formats "  NAME  text", wrapped. Lines after the first begin at column `indent`.

@@ -109,7 +109,7 @@ void print_result(const ImportOptions& o, const ModelFile& m, const Graph& graph
         m.preprocessing.short_side > 0 ? formatted(" (short side %d)", m.preprocessing.short_side) : "";
     std::printf("%s: %s of %s, %s parameters; images %dx%dx%d%s, mean %s, stddev %s; %d classes from '%s'\n",
                 printable(o.to).c_str(), printable(m.model.name).c_str(), printable(o.from).c_str(),
-                grouped(graph.trained_count()).c_str(), m.model.h, m.model.w, m.model.c, resized.c_str(),
+                grouped(graph.parameter_count()).c_str(), m.model.h, m.model.w, m.model.c, resized.c_str(),
                 numbers(m.preprocessing.mean).c_str(), numbers(m.preprocessing.stddev).c_str(), m.model.classes,
                 printable(shortened(m.class_names.front(), 40)).c_str());
 }

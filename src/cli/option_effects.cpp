@@ -29,7 +29,7 @@ const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>
                             const std::function<bool(const Need&, const Given&)>& refused) {
     for (const Need& need : needs) {
         const auto found = parsed.given.find(need.option);
-        if (need.holds || found == parsed.given.end() || found->second.value == found->second.standard) continue;
+        if (need.holds || found == parsed.given.end() || found->second.value == found->second.default_value) continue;
         if (refused(need, found->second)) return &need;
     }
     return nullptr;
@@ -133,7 +133,7 @@ void check_effects(ParsedOptions& parsed) {
             std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });
         if (given.file.empty() || !by_flag) return true;
         for (auto& [name, value] : parsed.resolved)
-            if (name == need.option) value = given.standard;
+            if (name == need.option) value = given.default_value;
         return false;
     };
     if (const Need* need = first_pointless(parsed, needs, refused)) {

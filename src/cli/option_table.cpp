@@ -28,13 +28,13 @@ void OptionTable::add(const char* name, po::value_semantic* value, const std::st
     groups_.back().second.add_options()(name, value, help.c_str());
 }
 
-void OptionTable::add_text(const char* name, const char* standard, const char* value, const std::string& help) {
-    add(name, po::value<std::string>()->default_value(standard)->value_name(value), help);
+void OptionTable::add_text(const char* name, const char* default_value, const char* value, const std::string& help) {
+    add(name, po::value<std::string>()->default_value(default_value)->value_name(value), help);
 }
 
-void OptionTable::text(const char* name, std::string& to, const char* standard, const char* value,
+void OptionTable::text(const char* name, std::string& to, const char* default_value, const char* value,
                        const std::string& help) {
-    add(name, po::value<std::string>(&to)->default_value(standard)->value_name(value), help);
+    add(name, po::value<std::string>(&to)->default_value(default_value)->value_name(value), help);
 }
 
 void OptionTable::add_list(const char* name, const char* value, const std::string& help) {
@@ -45,8 +45,8 @@ void OptionTable::add_flag(const char* name, const std::string& help) {
     add(name, po::value<bool>()->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"), help);
 }
 
-void OptionTable::add_whole(const char* name, int64_t standard, const char* value, const std::string& help) {
-    add(name, po::value<int64_t>()->default_value(standard)->value_name(value), help);
+void OptionTable::add_whole(const char* name, int64_t default_value, const char* value, const std::string& help) {
+    add(name, po::value<int64_t>()->default_value(default_value)->value_name(value), help);
 }
 
 void OptionTable::count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help) {
@@ -54,10 +54,10 @@ void OptionTable::count(const char* name, int64_t& to, int64_t most, const char*
     readers_.push_back([=](const Values& v) { in_range(name, v, Range<int64_t>{0, most}); });
 }
 
-void OptionTable::add_number(const char* name, double standard, const char* value, const std::string& help) {
+void OptionTable::add_number(const char* name, double default_value, const char* value, const std::string& help) {
     std::ostringstream text;
-    text << standard;
-    add(name, po::value<double>()->default_value(standard, text.str())->value_name(value), help);
+    text << default_value;
+    add(name, po::value<double>()->default_value(default_value, text.str())->value_name(value), help);
 }
 
 template <class T> T OptionTable::in_range(const char* name, const Values& values, Range<T> range) {

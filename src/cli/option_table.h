@@ -25,7 +25,7 @@ public:
 
     // Each function takes the option's name, the field that gets its value, its default, and the
     // name of its value in --help. `help` may contain {}, which is replaced by the list of choices.
-    void text(const char* name, std::string& to, const char* standard, const char* value, const std::string& help);
+    void text(const char* name, std::string& to, const char* default_value, const char* value, const std::string& help);
     /// Adds a flag. If it is given, the field is set to `given`; otherwise the field does not
     /// change.
     template <class T> void flag(const char* name, T& to, T given, const std::string& help) {
@@ -39,38 +39,38 @@ public:
     void count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help);
     /// Adds a whole number; the field may have any type of number.
     template <class T>
-    void whole(const char* name, T& to, int64_t standard, Range<int64_t> range, const char* value,
+    void whole(const char* name, T& to, int64_t default_value, Range<int64_t> range, const char* value,
                const std::string& help) {
-        add_whole(name, standard, value, help);
+        add_whole(name, default_value, value, help);
         readers_.push_back([=, &to](const Values& v) { to = T(in_range(name, v, range)); });
     }
     template <class T>
-    void number(const char* name, T& to, double standard, Range<double> range, const char* value,
+    void number(const char* name, T& to, double default_value, Range<double> range, const char* value,
                 const std::string& help) {
-        add_number(name, standard, value, help);
+        add_number(name, default_value, value, help);
         readers_.push_back([=, &to](const Values& v) { to = T(in_range(name, v, range)); });
     }
     template <class T>
-    void choice(const char* name, T& to, const char* standard, const Choices<T>& choices, const char* value,
+    void choice(const char* name, T& to, const char* default_value, const Choices<T>& choices, const char* value,
                 std::string help) {
         if (const size_t at = help.find("{}"); at != std::string::npos) help.replace(at, 2, help_of(choices));
-        add_text(name, standard, value, help);
+        add_text(name, default_value, value, help);
         readers_.push_back([name, &to, choices](const Values& v) { to = choose(name, text_of(v, name), choices); });
     }
     /// Adds an option whose text `parse` converts. `parse` gets (name, text), and throws
     /// Exit::usage.
     template <class To, class T>
-    void parsed(const char* name, To& to, const char* standard, T (*parse)(const std::string&, const std::string&),
+    void parsed(const char* name, To& to, const char* default_value, T (*parse)(const std::string&, const std::string&),
                 const char* value, const std::string& help) {
-        add_text(name, standard, value, help);
+        add_text(name, default_value, value, help);
         readers_.push_back([=, &to](const Values& v) { to = To(parse(name, text_of(v, name))); });
     }
     /// Does the same for an option that sets several fields of a struct.
     template <class To>
-    void parsed(const char* name, To& to, const char* standard,
+    void parsed(const char* name, To& to, const char* default_value,
                 void (*parse)(const std::string&, const std::string&, To&), const char* value,
                 const std::string& help) {
-        add_text(name, standard, value, help);
+        add_text(name, default_value, value, help);
         readers_.push_back([=, &to](const Values& v) { parse(name, text_of(v, name), to); });
     }
     /// Adds a list whose items a comma separates, for `parse` to convert. The default is `none`, an
@@ -100,11 +100,11 @@ public:
 private:
     using Values = boost::program_options::variables_map;
     void add(const char* name, boost::program_options::value_semantic*, const std::string& help);
-    void add_text(const char* name, const char* standard, const char* value, const std::string& help);
+    void add_text(const char* name, const char* default_value, const char* value, const std::string& help);
     void add_list(const char* name, const char* value, const std::string& help);
     void add_flag(const char* name, const std::string& help);
-    void add_whole(const char* name, int64_t standard, const char* value, const std::string& help);
-    void add_number(const char* name, double standard, const char* value, const std::string& help);
+    void add_whole(const char* name, int64_t default_value, const char* value, const std::string& help);
+    void add_number(const char* name, double default_value, const char* value, const std::string& help);
     static const std::string& text_of(const Values& values, const char* name) { return values[name].as<std::string>(); }
     /// Throws Exit::usage for a value outside the range.
     template <class T> static T in_range(const char* name, const Values&, Range<T>);

@@ -112,9 +112,9 @@ void add_batches(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     TrainSetup& s = o.setup;
     t.group("batches and epochs");
     t.count("batch-per-rank", o.batch_per_rank, most_samples, "N", "samples per rank and step");
-    const std::string standard = command.batch_size > 0 ? formatted(" (default %d)", int(command.batch_size)) : "";
+    const std::string default_note = command.batch_size > 0 ? formatted(" (default %d)", int(command.batch_size)) : "";
     t.count("batch-size", o.batch_size, most_samples, "N",
-            "samples per step, of all ranks, split as evenly as possible" + standard);
+            "samples per step, of all ranks, split as evenly as possible" + default_note);
     t.whole("virtual-ranks", o.virtual_ranks, 0, {0, 65536}, "V",
             "train as V ranks would, the same bits on any number of ranks up to V; 0: as there are");
     t.whole("accumulate", o.accumulate, 0, {0, 65536}, "K", "short for --virtual-ranks of K times the ranks; 0: not");
@@ -296,15 +296,16 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     const po::variables_map& values = configured.values;
     if (o.data.empty() || (o.batch_per_rank == 0 && o.batch_size == 0))
         parsed.note = take_recorded(command.recorded, all, o, alternatives, configured);
-    const po::variables_map standard = defaults_of(all);
+    const po::variables_map defaults = defaults_of(all);
     const std::set<std::string> not_resolved = {"print-config", "dry-run", "chip", "config"};
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (left_out(name)) continue;
         if (const auto& v = values[name]; !v.empty() && !v.defaulted())
-            parsed.given[name] = {.file = configured.from_file[name],
-                                  .value = shortest_text(v.value()),
-                                  .standard = standard.count(name) > 0 ? shortest_text(standard[name].value()) : ""};
+            parsed.given[name] = {
+                .file = configured.from_file[name],
+                .value = shortest_text(v.value()),
+                .default_value = defaults.count(name) > 0 ? shortest_text(defaults[name].value()) : ""};
         if (!not_resolved.contains(name)) parsed.resolved.emplace_back(name, shortest_text(values[name].value()));
     }
     check_present(parsed, command);

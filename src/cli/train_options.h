@@ -58,8 +58,8 @@ struct TrainOptions {
 
 /// The source of an option's value that was not left to its default.
 struct Given {
-    std::string file;             ///< the --config file; empty: the command line
-    std::string value, standard;  ///< the given value, and the default
+    std::string file;  ///< the --config file; empty: the command line
+    std::string value, default_value;
 };
 struct ParsedOptions {
     TrainOptions options;

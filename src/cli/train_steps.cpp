@@ -34,18 +34,18 @@ RunPlace place_of(Comm& comm, const TrainOptions& o) {
     place.overwrite = o.overwrite;
     place.checkpoint = o.resume.file;
     // A checkpoint from another folder starts a new run here, with new metrics.
-    place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
+    place.continues = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
     return place;
 }
 
 /// A streamed run keeps streaming when it is resumed, unless --data-placement is given. Collective.
-void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
+void keep_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     const RunPlace run = place_of(comm, o);
     if (wish.placement != Placement::automatic) return;
     size_t block = 0;
     comm.together([&] {
         if (!comm.root()) return;
-        for (const auto& [name, value] : identity_to_go_on_with(run))
+        for (const auto& [name, value] : identity_to_resume(run))
             if (name == order_of_samples) (void)std::sscanf(value.c_str(), order_of_a_stream, &block);
     });
     block = size_t(comm.max(int64_t(block)));
@@ -58,7 +58,7 @@ std::string recorded_configuration(Comm& comm, const TrainOptions& o) {
     const RunPlace run = place_of(comm, o);
     std::string recorded;
     comm.together([&] {
-        if (comm.root()) recorded = configuration_to_go_on_with(run);
+        if (comm.root()) recorded = configuration_to_resume(run);
     });
     return comm.broadcast(recorded);
 }
@@ -144,7 +144,7 @@ SetupNotes notes_on(const TrainOptions& o, const Description& d, int64_t images)
     notes.stem = stem_note(o, d.model);
     if (!o.tuning.freeze.empty())
         notes.trained = formatted("%s parameters; the other %s are frozen", grouped(d.graph.gradient_count()).c_str(),
-                                  grouped(d.graph.trained_count() - d.graph.gradient_count()).c_str());
+                                  grouped(d.graph.parameter_count() - d.graph.gradient_count()).c_str());
     return notes;
 }
 
@@ -174,7 +174,7 @@ void print_paths_of_recipe(Terminal& terminal, const ParsedOptions& parsed) {
     for (const char* option : {"data", "init-from", "cluster"}) {
         const auto given = parsed.given.find(option);
         if (given == parsed.given.end() || given->second.file.empty()) continue;
-        const auto& [file, value, standard] = given->second;
+        const auto& [file, value, default_value] = given->second;
         if (value != "none" && value != "auto") terminal.line("recipe    " + file + ": " + option + " = " + value);
     }
 }
@@ -218,7 +218,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
     check_audited_ranks(comm, backend, d.setup);
     start_from_weights(comm, parsed, recorded, d);
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
-    go_on_streaming(comm, o, wish);
+    keep_streaming(comm, o, wish);
     d.placed = place(comm, backend, wish, {d.train->info().image_bytes(), test_bytes});
     return d;
 }

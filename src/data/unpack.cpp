@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr uint64_t block = 512;  // a header of tar
-constexpr uint64_t mib = 1 << 20, piece = 1 * mib;
+constexpr uint64_t mib = 1 << 20;
 // Largest growth of an archive of images, which are compressed already. gzip's limit is 1032 times.
 constexpr uint64_t most_growth = 200, always_allowed = 64 * mib;
 // Free space left for other programs: a twentieth of the disk, but at most this.
@@ -74,7 +74,7 @@ FilePlace unpack_tar(const std::string& path, const OwnFolder& above, const std:
     const uint64_t packed = reader.file_bytes(), most = std::max(always_allowed, most_growth * packed);
     Unpacked file(path, folder, name_unpacked(path));
     file.check_room(packed);
-    std::vector<char> buffer(piece);
+    std::vector<char> buffer(mib);
     size_t bytes = reader.read(buffer.data(), block);
     file.write(buffer.data(), bytes);
     if (const InputBytes begin(to); !is_tar(begin, 0, begin.size()))

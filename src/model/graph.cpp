@@ -6,7 +6,7 @@
 
 namespace convoy {
 
-size_t Graph::trained_count() const {
+size_t Graph::parameter_count() const {
     size_t n = 0;
     for (const Param& p : params) n += p.trained ? p.shape.count() : 0;
     return n;

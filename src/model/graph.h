@@ -124,7 +124,7 @@ struct Graph {
 
     /// Returns the number of elements of all parameters, including frozen ones, without running
     /// statistics. Papers report this count.
-    size_t trained_count() const;
+    size_t parameter_count() const;
     /// Returns the number of elements of the parameters that have a gradient.
     size_t gradient_count() const;
     /// Returns the FLOPs (multiply-adds times two) of convolutions and linear layers for one image,

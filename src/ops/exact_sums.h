@@ -65,10 +65,10 @@ CONVOY_HD double power_of_two(int n) {
 }
 
 /// Consecutive elements of one tensor in the gradient arena.
-struct ExactPiece {
+struct ExactRange {
     int64_t begin, end;
     int32_t tensor;
-    bool operator==(const ExactPiece&) const = default;
+    bool operator==(const ExactRange&) const = default;
 };
 
 /// The sums of a training. Pointers are to the device. The batch sums count as the first tensor.
@@ -82,15 +82,15 @@ struct ExactSums {
     int lanes;                 ///< lanes that add to a bucket before its all-reduce
 
     size_t count() const { return ends.back(); }
-    /// Splits elements [begin, end) into pieces of one tensor that cross no multiple of `stripe`.
-    std::vector<ExactPiece> pieces(size_t begin, size_t end, size_t stripe) const {
-        std::vector<ExactPiece> pieces;
-        for (size_t tensor = 0; begin < end; begin = size_t(pieces.back().end)) {
+    /// Splits elements [begin, end) into ranges of one tensor that cross no multiple of `stripe`.
+    std::vector<ExactRange> ranges(size_t begin, size_t end, size_t stripe) const {
+        std::vector<ExactRange> ranges;
+        for (size_t tensor = 0; begin < end; begin = size_t(ranges.back().end)) {
             while (ends[tensor] <= begin) ++tensor;
             const size_t until = std::min({end, ends[tensor], (begin / stripe + 1) * stripe});
-            pieces.push_back({int64_t(begin), int64_t(until), int32_t(tensor)});
+            ranges.push_back({int64_t(begin), int64_t(until), int32_t(tensor)});
         }
-        return pieces;
+        return ranges;
     }
     /// Returns the factor that converts gradients to integers; unit() returns its inverse. It is 0
     /// for the exponent of_zero, which only zeros fit.

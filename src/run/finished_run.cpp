@@ -22,7 +22,7 @@ void warn_of_owner(const std::string& folder) {
 
 bool is_finished(const RunPlace& place, const Identity& run, int64_t total_steps) {
     const std::string metrics = place.folder + "/metrics.h5";
-    if (!place.goes_on || !place.checkpoint.empty() || !is_there(place.folder + "/model.h5") || !is_there(metrics) ||
+    if (!place.continues || !place.checkpoint.empty() || !is_there(place.folder + "/model.h5") || !is_there(metrics) ||
         !checkpoints_of(place.folder).empty())
         return false;
     const MetricsFile file = read_metrics(metrics);

@@ -73,7 +73,7 @@ void Recorder::open_metrics(const Trainer& trainer) {
     steps_per_epoch_ = trainer.programs().steps_per_epoch();
     const int64_t step = trainer.progress().step;
     std::optional<MetricsResume> resume;
-    if (run_.place.goes_on) resume = MetricsResume{step, step / steps_per_epoch_, trainer.progress().evaluation_due};
+    if (run_.place.continues) resume = MetricsResume{step, step / steps_per_epoch_, trainer.progress().evaluation_due};
     metrics_ = std::make_unique<Metrics>(files(), resume);
     leave_environment_out(configuration_before_.empty() ? metrics_->configuration_before() : configuration_before_);
     add_attributes(*metrics_, run_.attributes);

@@ -6,16 +6,16 @@ namespace convoy {
 
 std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     const RunPlace& place = run_.place;
-    folder_ = std::make_unique<RunFolder>(place.folder, place.goes_on, place.overwrite);
+    folder_ = std::make_unique<RunFolder>(place.folder, place.continues, place.overwrite);
     const Identity& identity = run_.attributes.identity;
     std::optional<ResumePoint> resume = find_resume_point(place, files(), state_, identity, total_steps);
     check_metrics(place);  // before anything is renamed
     if (!resume) return std::nullopt;
-    if (place.goes_on && !files().run().has("metrics.h5"))
+    if (place.continues && !files().run().has("metrics.h5"))
         observer_.warning(place.folder + "/metrics.h5 is missing; the new one begins after step " +
                           std::to_string(resume->checkpoint.step));
     std::vector<std::string> later;
-    if (place.goes_on) later = set_aside_after(files(), resume->checkpoint.step);
+    if (place.continues) later = set_aside_after(files(), resume->checkpoint.step);
     for (const std::string& path : later)
         observer_.warning("a checkpoint later than the one to resume from is now " + path);
     const std::string failure = renew_best_model(files(), *resume, !later.empty(), state_, identity);

@@ -208,9 +208,9 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const RunFil
     std::optional<ResumePoint> resume;
     if (!place.checkpoint.empty())
         resume = ResumePoint{read_checkpoint(place.checkpoint, state, identity), place.checkpoint};
-    else if (place.goes_on)
+    else if (place.continues)
         resume = newest_checkpoint(files, state, identity);
-    if (!resume && place.goes_on)
+    if (!resume && place.continues)
         for (const std::string& model : {place.folder + "/model.h5", best_model_path(place.folder)})
             if (is_there(model))
                 fail(Exit::bad_input, model +
@@ -227,7 +227,7 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const RunFil
 void check_metrics(const RunPlace& place) {
     const std::string path = place.folder + "/metrics.h5";
     std::error_code error;
-    if (!place.goes_on || fs::symlink_status(path, error).type() == fs::file_type::not_found) return;
+    if (!place.continues || fs::symlink_status(path, error).type() == fs::file_type::not_found) return;
     try {
         read_metrics(path);
     } catch (const Inaccessible&) {
@@ -244,7 +244,7 @@ template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
     std::vector<std::string> paths;
     if (!place.checkpoint.empty())
         paths = {place.checkpoint};
-    else if (place.goes_on)
+    else if (place.continues)
         paths = checkpoints_of(place.folder);
     for (size_t i = 0; i < paths.size(); ++i) try {
             return read(paths[i]);
@@ -256,9 +256,9 @@ template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
     return decltype(read(paths[0])){};
 }
 
-Identity identity_to_go_on_with(const RunPlace& place) { return read_ahead(place, read_identity); }
+Identity identity_to_resume(const RunPlace& place) { return read_ahead(place, read_identity); }
 
-std::string configuration_to_go_on_with(const RunPlace& place) { return read_ahead(place, read_configuration); }
+std::string configuration_to_resume(const RunPlace& place) { return read_ahead(place, read_configuration); }
 
 std::string tuning_to_resume(const RunPlace& place) {
     return read_ahead(place, [](const std::string& path) { return read_tuning(path); });

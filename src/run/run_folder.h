@@ -57,7 +57,7 @@ std::optional<ResumePoint> newest_checkpoint(const RunFiles&, const State&, cons
 struct RunPlace {
     std::string folder;
     std::string checkpoint;  ///< the file to resume from; empty if none is named
-    bool goes_on = false;    ///< the run in the folder is continued, with its metrics
+    bool continues = false;  ///< the run in the folder is continued, with its metrics
     bool overwrite = false;  ///< a run in the folder is replaced
 };
 /// Returns the checkpoint to resume from: the named one, or the newest of a run that is continued.
@@ -71,10 +71,10 @@ void check_metrics(const RunPlace&);
 
 /// Returns the identity in the checkpoint from which the run will probably resume; empty if there
 /// is none. Does not read the whole checkpoint. Throws Exit::bad_input if it cannot be opened.
-Identity identity_to_go_on_with(const RunPlace&);
+Identity identity_to_resume(const RunPlace&);
 /// Returns the options that the same checkpoint recorded; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
-std::string configuration_to_go_on_with(const RunPlace&);
+std::string configuration_to_resume(const RunPlace&);
 /// Returns the OpTuning::tuning() of the same checkpoint; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string tuning_to_resume(const RunPlace&);

@@ -10,7 +10,8 @@ namespace {
 /// zero, because no optimizer changes it.
 size_t padded(size_t elements) { return (elements + stats_elements - 1) / stats_elements * stats_elements; }
 
-Tensor view(const Buffer& buffer, size_t offset, Shape shape) {
+/// Returns a tensor of floats that begins `offset` elements into a block.
+Tensor tensor_in(const Buffer& buffer, size_t offset, Shape shape) {
     return {static_cast<float*>(buffer.get()) + offset, shape, DType::f32};
 }
 
@@ -74,11 +75,11 @@ void State::allocate_weights(const Graph& graph, TensorMemory& memory) {
     size_t all = arena_;
     for (ParamId id : frozen) all += padded(graph.params[id].shape.count());
     weights_ = memory.allocate(all * sizeof(float));
-    weights_tensor_ = view(weights_, 0, {1, 1, 1, int(all)});
-    for (const Segment& s : segments_) params_[s.id] = view(weights_, s.begin, s.param.shape);
+    weights_tensor_ = tensor_in(weights_, 0, {1, 1, 1, int(all)});
+    for (const Segment& s : segments_) params_[s.id] = tensor_in(weights_, s.begin, s.param.shape);
     size_t at = arena_;
     for (ParamId id : frozen) {
-        params_[id] = view(weights_, at, graph.params[id].shape);
+        params_[id] = tensor_in(weights_, at, graph.params[id].shape);
         at += padded(graph.params[id].shape.count());
     }
 }
@@ -89,16 +90,16 @@ void State::allocate_optimizer(TensorMemory& memory, const OptimizerSpec& spec, 
     if (look_ahead) look_ahead_ = spec.state_per_element();
     const int planes = spec.state_per_element() + int(look_ahead);
     optimizer_buffer_ = memory.allocate(arena_ * size_t(planes) * sizeof(float));
-    optimizer_tensor_ = view(optimizer_buffer_, 0, {planes, 1, 1, int(arena_)});
+    optimizer_tensor_ = tensor_in(optimizer_buffer_, 0, {planes, 1, 1, int(arena_)});
     const auto suffix = [&](int plane) -> std::string {
         if (plane == look_ahead_) return ".slow";
         return spec.kind == OptimizerSpec::sgd ? ".velocity" : ".moment" + std::to_string(plane + 1);
     };
     for (const Segment& s : segments_) {
-        gradients_[s.id] = view(gradients_buffer_, s.begin, s.param.shape);
+        gradients_[s.id] = tensor_in(gradients_buffer_, s.begin, s.param.shape);
         for (int plane = 0; plane < planes; ++plane)
             optimizer_.push_back({s.param.name + suffix(plane),
-                                  view(optimizer_buffer_, size_t(plane) * arena_ + s.begin, s.param.shape)});
+                                  tensor_in(optimizer_buffer_, size_t(plane) * arena_ + s.begin, s.param.shape)});
     }
 }
 
@@ -118,13 +119,13 @@ void State::allocate_running(const Graph& graph, TensorMemory& memory) {
     const size_t running = offsets.back();
     const size_t all = look_ahead_ < 0 ? running : 2 * running;
     running_ = memory.allocate(all * size_t(replicas_) * sizeof(float));
-    running_tensor_ = view(running_, 0, {1, 1, 1, int(all)});
+    running_tensor_ = tensor_in(running_, 0, {1, 1, 1, int(all)});
     for (size_t id = 0; id < graph.params.size(); ++id)
-        if (!graph.params[id].trained) params_[id] = view(running_, offsets[id], graph.params[id].shape);
+        if (!graph.params[id].trained) params_[id] = tensor_in(running_, offsets[id], graph.params[id].shape);
 }
 
 Tensor State::running(int replica) const {
-    return view(running_, size_t(replica) * running_tensor_.count(), running_tensor_.shape);
+    return tensor_in(running_, size_t(replica) * running_tensor_.count(), running_tensor_.shape);
 }
 
 Operands State::operands(int replica, float* arena) const {
@@ -140,7 +141,7 @@ Operands State::operands(int replica, float* arena) const {
 }
 
 Tensor State::gradient_slice(size_t begin, size_t end) const {
-    return view(gradients_buffer_, begin, {1, 1, 1, int(end - begin)});
+    return tensor_in(gradients_buffer_, begin, {1, 1, 1, int(end - begin)});
 }
 
 Update State::update(const OptimizerSpec& spec, const ParamRules& rules) const {

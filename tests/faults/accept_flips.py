@@ -103,7 +103,7 @@ class Course:
             memory.stop()
             places = [address for address, _ in memory.places_of([first]) if address % CACHE_LINE == 0]
             others = {name: [at for at, _ in memory.places_of([content])] for name, content in weights.items()}
-            memory.go_on()
+            memory.resume()
             for place in places:
                 offsets = {name: at - place for name, all in others.items() for at in all if abs(at - place) < 1 << 18}
                 for training in trainings_in(values_at(memory, place, 0.5), first):
@@ -134,7 +134,7 @@ def flip(course, memory, bit, steps):
                 memory.flip(place + course.offsets[name] + 4 * weight, bit)
                 return step, f"bit {bit} of {name}[{weight}] after step {step}"
         finally:
-            memory.go_on()
+            memory.resume()
     raise AssertionError("no moment to flip a bit")
 
 

@@ -159,7 +159,7 @@ void GoldenValues::check_losses(const std::string& name, ModelRunner& run) {
 
 TEST_P(GoldenValues, AreMet) {
     const Graph g = graph();
-    EXPECT_EQ(g.trained_count(), size_t(file_.integer("parameters")));
+    EXPECT_EQ(g.parameter_count(), size_t(file_.integer("parameters")));
     ModelRunner run(*backend_, g, file_.integer("batch"), sgd());
     set_batch(run, g);
     run.forward_backward();

@@ -1,4 +1,4 @@
-// Gradients as integers on the device: where pieces end, what they share, and the order of threads.
+// Gradients as integers on the device: where ranges end, what they share, and the order of threads.
 // tests/ops/exact_sums_test.cpp tests the accuracy of sums on every device.
 #include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int bits = 50;
 
-/// An arena of three tensors, the second of several pieces.
+/// An arena of three tensors, the second of several ranges.
 struct Arena {
     std::vector<size_t> ends{16, 16 + 1220, 16 + 1220 + 8};
     alignas(32) int64_t sums[16 + 1220 + 8] = {};
@@ -23,13 +23,13 @@ struct Arena {
     size_t count() const { return ends.back(); }
     ExactSums where() { return {sums, tops.data(), seen.data(), &redo, ends, bits, 1}; }
     void accumulate_exact(const Floats& g, size_t begin, size_t end) {
-        const std::vector<ExactPiece> pieces = where().pieces(begin, end, 300);
-        kernels::accumulate_exact(where(), g.data(), pieces.data(), int(pieces.size()), nullptr);
+        const std::vector<ExactRange> ranges = where().ranges(begin, end, 300);
+        kernels::accumulate_exact(where(), g.data(), ranges.data(), int(ranges.size()), nullptr);
     }
     Floats finalize_exact() {
-        const std::vector<ExactPiece> pieces = where().pieces(0, count(), 256);
+        const std::vector<ExactRange> ranges = where().ranges(0, count(), 256);
         Floats g(count(), 99);
-        kernels::finalize_exact(where(), pieces.data(), int(pieces.size()), g.data(), nullptr);
+        kernels::finalize_exact(where(), ranges.data(), int(ranges.size()), g.data(), nullptr);
         return g;
     }
 };
@@ -104,11 +104,11 @@ TEST(KernelExactSums, InfinitiesOfBothSignsAreNoNumber) {
 TEST(KernelExactSums, RefuseWhatIsNotAligned) {
     Arena arena;
     const Floats g(arena.count() + 4);
-    const std::vector<ExactPiece> pieces = {{0, 16, 0}};
-    EXPECT_THROW(kernels::accumulate_exact(arena.where(), g.data() + 1, pieces.data(), 1, nullptr), std::logic_error);
+    const std::vector<ExactRange> ranges = {{0, 16, 0}};
+    EXPECT_THROW(kernels::accumulate_exact(arena.where(), g.data() + 1, ranges.data(), 1, nullptr), std::logic_error);
     ExactSums moved = arena.where();
     ++moved.sums;
-    EXPECT_THROW(kernels::accumulate_exact(moved, g.data(), pieces.data(), 1, nullptr), std::logic_error);
+    EXPECT_THROW(kernels::accumulate_exact(moved, g.data(), ranges.data(), 1, nullptr), std::logic_error);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class Memory:
         with open(f"/proc/{self.pid}/task/{thread}/stat") as file:
             return file.read().rpartition(")")[2].split()[0]
 
-    def go_on(self):
+    def resume(self):
         os.kill(self.pid, signal.SIGCONT)
 
     def private(self):

@@ -65,7 +65,7 @@ TEST(BenchResult, WorkIsCountedFromShapes) {
     EXPECT_DOUBLE_EQ(one.at("conv forward").bytes, 4.0 * (5 * 72 + 72 + 5 * 144));
     EXPECT_DOUBLE_EQ(one.at("relu forward").bytes, 4.0 * 2 * 5 * 144);
     EXPECT_DOUBLE_EQ(one.at("gather").bytes, 5.0 * 72 * (1 + 4));
-    const double floats = double(graph.trained_count());
+    const double floats = double(graph.parameter_count());
     EXPECT_DOUBLE_EQ(one.at("optimizer").bytes, 4 * floats * (1 + 2 + 2));
     EXPECT_EQ(one.count("all-reduce"), 0u);
     EXPECT_DOUBLE_EQ(work_of_step(graph, 5, 4, sgd).at("all-reduce").bytes, 4 * floats * 2 * 3 / 4);

@@ -24,7 +24,7 @@ ModelOptions options(const std::string& name, int side, int channels, int classe
 }
 
 TEST(Models, HaveTheirPublishedSizes) {
-    const auto count = [](const ModelOptions& o) { return build_model(o).trained_count(); };
+    const auto count = [](const ModelOptions& o) { return build_model(o).parameter_count(); };
     EXPECT_EQ(count(options("pyramidnet", 32, 3, 10)), 24'253'410u);
     EXPECT_EQ(count(options("pyramidnet110", 32, 3, 10)), 28'485'477u);
     EXPECT_EQ(count(options("resnet50", 224, 3, 1000)), 25'557'032u);

@@ -23,7 +23,7 @@ TEST(ReadyGradients, OfResnetsAreAsManyAsTorchvisionCounts) {
     // sum(p.numel() for p in torchvision.models.resnet50().parameters())
     EXPECT_EQ(count_of(ready_gradients(resnet("resnet50"))), 25557032u);
     EXPECT_EQ(count_of(ready_gradients(resnet("resnet18"))), 11689512u);
-    EXPECT_EQ(resnet("resnet50").trained_count(), 25557032u);
+    EXPECT_EQ(resnet("resnet50").parameter_count(), 25557032u);
 }
 
 TEST(ReadyGradients, MomentsRiseTo1) {

@@ -1,4 +1,4 @@
-// Adds the gradients of several lanes into one arena of integers. Lanes take turns at its pieces.
+// Adds the gradients of several lanes into one arena of integers. Lanes take turns at its ranges.
 #pragma once
 #include <map>
 #include <mutex>
@@ -10,26 +10,26 @@ namespace convoy::cpu {
 
 class ExactAdder {
 public:
-    struct Piece : ExactPiece {
-        explicit Piece(const ExactPiece& where) : ExactPiece(where) {}
+    struct GuardedRange : ExactRange {
+        explicit GuardedRange(const ExactRange& where) : ExactRange(where) {}
         std::mutex turn;
         bool empty = true;  ///< no gradients were added in this step yet: the first ones overwrite
     };
 
-    /// Returns the pieces of elements [begin, end), the same objects at every call. Call it before
+    /// Returns the ranges of elements [begin, end), the same objects at every call. Call it before
     /// steps run.
-    std::vector<Piece*> pieces(const ExactSums&, size_t begin, size_t end);
-    /// Returns all pieces that were requested so far.
-    std::vector<Piece*> pieces(const ExactSums&);
+    std::vector<GuardedRange*> ranges(const ExactSums&, size_t begin, size_t end);
+    /// Returns all ranges that were requested so far.
+    std::vector<GuardedRange*> ranges(const ExactSums&);
 
-    /// Adds one piece of an arena of gradients.
-    static void add(const ExactSums&, const float* gradients, Piece&);
-    /// Writes one piece of the gradients from the all-reduced sums, and empties it for the next
+    /// Adds one range of an arena of gradients.
+    static void add(const ExactSums&, const float* gradients, GuardedRange&);
+    /// Writes one range of the gradients from the all-reduced sums, and empties it for the next
     /// step.
-    static void take(const ExactSums&, Piece&, float* gradients);
+    static void take(const ExactSums&, GuardedRange&, float* gradients);
 
 private:
-    std::map<const int64_t*, Piece> pieces_;  // key: address of the piece's first sum
+    std::map<const int64_t*, GuardedRange> ranges_;  // key: address of the range's first sum
 };
 
 }  // namespace convoy::cpu

@@ -44,7 +44,7 @@ CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double 
 }
 
 /// Writes NaN, except where a sum is zero: zeros after a tensor stay zeros, because nothing else
-/// writes them. A piece begins with an element, so its first is always NaN.
+/// writes them. A range begins with a gradient and not with padding, so its first is always NaN.
 void make_not_finite(const int64_t* sums, size_t n, float* to) {
     for (size_t i = 0; i < n; ++i) to[i] = i == 0 || sums[i] != 0 ? std::numeric_limits<float>::quiet_NaN() : 0;
 }
@@ -72,28 +72,28 @@ void set_exponents(const ExactSums& s) {
 
 }  // namespace
 
-std::vector<ExactAdder::Piece*> ExactAdder::pieces(const ExactSums& s, size_t begin, size_t end) {
+std::vector<ExactAdder::GuardedRange*> ExactAdder::ranges(const ExactSums& s, size_t begin, size_t end) {
     constexpr size_t stripe = size_t(1) << 14;  // elements
-    std::vector<Piece*> pieces;
-    for (const ExactPiece& p : s.pieces(begin, end, stripe))
-        pieces.push_back(&pieces_.try_emplace(s.sums + p.begin, p).first->second);
-    return pieces;
+    std::vector<GuardedRange*> ranges;
+    for (const ExactRange& p : s.ranges(begin, end, stripe))
+        ranges.push_back(&ranges_.try_emplace(s.sums + p.begin, p).first->second);
+    return ranges;
 }
 
-std::vector<ExactAdder::Piece*> ExactAdder::pieces(const ExactSums& s) {
-    std::vector<Piece*> pieces;
+std::vector<ExactAdder::GuardedRange*> ExactAdder::ranges(const ExactSums& s) {
+    std::vector<GuardedRange*> ranges;
     int64_t covered = 0;
-    const auto end = pieces_.lower_bound(s.sums + s.count());
-    for (auto p = pieces_.lower_bound(s.sums); p != end; ++p) {
+    const auto end = ranges_.lower_bound(s.sums + s.count());
+    for (auto p = ranges_.lower_bound(s.sums); p != end; ++p) {
         require(p->second.begin == covered, "each gradient has one place among the sums");
         covered = p->second.end;
-        pieces.push_back(&p->second);
+        ranges.push_back(&p->second);
     }
     require(size_t(covered) == s.count(), "every gradient is summed");
-    return pieces;
+    return ranges;
 }
 
-void ExactAdder::add(const ExactSums& s, const float* gradients, Piece& p) {
+void ExactAdder::add(const ExactSums& s, const float* gradients, GuardedRange& p) {
     const float* from = gradients + p.begin;
     const auto n = size_t(p.end - p.begin);
     const double scale = ExactSums::scale(s.bits, s.tops[p.tensor]), most = power_of_two(s.bits);
@@ -104,7 +104,7 @@ void ExactAdder::add(const ExactSums& s, const float* gradients, Piece& p) {
     raise_to(s.seen[p.tensor], exponent_of(largest));
 }
 
-void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
+void ExactAdder::take(const ExactSums& s, GuardedRange& p, float* gradients) {
     const auto n = size_t(p.end - p.begin);
     p.empty = true;
     if (s.seen[p.tensor] == exponent::not_finite)
@@ -114,13 +114,13 @@ void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
 }
 
 void CpuBackend::accumulate_exact(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
-    std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s, begin, end);
-    // lanes that arrive at the same time begin at different pieces
-    const size_t first = size_t(index_) * pieces.size() / size_t(std::max(1, s.lanes));
-    std::rotate(pieces.begin(), pieces.begin() + int64_t(first), pieces.end());
-    const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
-    tape.push_back({named_launch(LaunchPhase::other, name), Resource::compute, [s, gradients, pieces] {
-                        for (ExactAdder::Piece* p : pieces) ExactAdder::add(s, gradients, *p);
+    std::vector<ExactAdder::GuardedRange*> ranges = adder_->ranges(s, begin, end);
+    // lanes that arrive at the same time begin at different ranges
+    const size_t first = size_t(index_) * ranges.size() / size_t(std::max(1, s.lanes));
+    std::rotate(ranges.begin(), ranges.begin() + int64_t(first), ranges.end());
+    const std::string name = "accumulate " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
+    tape.push_back({named_launch(LaunchPhase::other, name), Resource::compute, [s, gradients, ranges] {
+                        for (ExactAdder::GuardedRange* p : ranges) ExactAdder::add(s, gradients, *p);
                     }});
 }
 
@@ -136,10 +136,10 @@ void CpuBackend::finalize_exact(const ExactSums& s, float* gradients, Tape& tape
                         all_reduce_->wait();
                         all_reduce_->max_now(s.seen, int(s.ends.size()));
                     }});
-    const std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s);
-    tape.push_back({named_launch(LaunchPhase::other, "withdraw"), Resource::compute, [s, gradients, pieces] {
+    const std::vector<ExactAdder::GuardedRange*> ranges = adder_->ranges(s);
+    tape.push_back({named_launch(LaunchPhase::other, "finalize sums"), Resource::compute, [s, gradients, ranges] {
 #pragma omp parallel for schedule(static)
-                        for (ExactAdder::Piece* p : pieces) ExactAdder::take(s, *p, gradients);
+                        for (ExactAdder::GuardedRange* p : ranges) ExactAdder::take(s, *p, gradients);
                         set_exponents(s);
                     }});
 }

@@ -37,7 +37,7 @@ struct Panels {
 
 /// Transforms columns [begin, end) of the weights; rows are inputs and columns are outputs. Inputs
 /// are contiguous in memory, but vectors must run along outputs, so 16 x 16 weights are transposed.
-/// Weights and their gradients are read as nine distant pieces of 64 or 128 bytes at once. They
+/// Weights and their gradients are read as nine distant parts of 64 or 128 bytes at once. They
 /// arrive late unless they are prefetched.
 template <int M> void transform_weights(const float* weight, int in, int out, const Panels& to, int begin, int end) {
     alignas(64) Vector taps[9][lanes];

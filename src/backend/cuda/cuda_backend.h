@@ -139,13 +139,13 @@ private:
     void bias_gradient(Tape&, const LaunchId&, const Tensor& dy, const Tensor& gradient);
 
     Buffer cleared(Buffer, size_t bytes);
-    struct ExactPieces {
-        std::vector<ExactPiece> host;
+    struct ExactRanges {
+        std::vector<ExactRange> host;
         Buffer device;
-        const ExactPiece* table() const { return static_cast<const ExactPiece*>(device.get()); }
+        const ExactRange* table() const { return static_cast<const ExactRange*>(device.get()); }
         int count() const { return int(host.size()); }
     };
-    ExactPieces exact_pieces(const ExactSums&, size_t begin, size_t end);
+    ExactRanges exact_ranges(const ExactSums&, size_t begin, size_t end);
     // batchnorm.cpp
     void forward_by_plan(const BatchNorm&, const OpArguments&, Tape&);
     void forward_over_ranks(const kernels::BatchNormArgs&, LaunchId, Tape&);
@@ -194,7 +194,7 @@ private:
         std::shared_ptr<PinnedMemory> flags;  // int [3]
     };
     std::vector<Mirror> mirrors_;
-    std::vector<ExactPieces> exact_pieces_;
+    std::vector<ExactRanges> exact_ranges_;
     std::set<std::string> noted_;
     std::string unsaid_;  // lines that rank 0 has yet to print
 };

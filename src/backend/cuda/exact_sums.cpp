@@ -3,23 +3,23 @@
 
 namespace convoy::cuda {
 
-/// Returns the table of pieces for [begin, end). It is created once, because all logical ranks and
+/// Returns the table of ranges for [begin, end). It is created once, because all logical ranks and
 /// programs have the same buckets.
-CudaBackend::ExactPieces CudaBackend::exact_pieces(const ExactSums& s, size_t begin, size_t end) {
+CudaBackend::ExactRanges CudaBackend::exact_ranges(const ExactSums& s, size_t begin, size_t end) {
     constexpr size_t stripe = 4096;  // elements per thread block
-    ExactPieces pieces{s.pieces(begin, end, stripe), nullptr};
-    for (const ExactPieces& known : exact_pieces_)
-        if (known.host == pieces.host) return known;
-    for (const ExactPiece& p : pieces.host)
+    ExactRanges ranges{s.ranges(begin, end, stripe), nullptr};
+    for (const ExactRanges& known : exact_ranges_)
+        if (known.host == ranges.host) return known;
+    for (const ExactRange& p : ranges.host)
         require(p.begin % 4 == 0 && p.end % 4 == 0, "parameters are padded to multiples of four");
-    pieces.device = allocate(pieces.host.size() * sizeof(ExactPiece));
-    upload(pieces.device.get(), pieces.host.data(), pieces.host.size() * sizeof(ExactPiece));
-    return exact_pieces_.emplace_back(std::move(pieces));
+    ranges.device = allocate(ranges.host.size() * sizeof(ExactRange));
+    upload(ranges.device.get(), ranges.host.data(), ranges.host.size() * sizeof(ExactRange));
+    return exact_ranges_.emplace_back(std::move(ranges));
 }
 
 void CudaBackend::accumulate_exact(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
-    const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
-    append(tape, named_launch(LaunchPhase::other, name), [=, p = exact_pieces(s, begin, end)](cudaStream_t stream) {
+    const std::string name = "accumulate " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
+    append(tape, named_launch(LaunchPhase::other, name), [=, p = exact_ranges(s, begin, end)](cudaStream_t stream) {
         kernels::accumulate_exact(s, gradients, p.table(), p.count(), stream);
     });
 }
@@ -36,8 +36,8 @@ void CudaBackend::finalize_exact(const ExactSums& s, float* gradients, Tape& tap
         tape.push_back({named_launch(LaunchPhase::all_reduce, "all-reduce of exponents"), Resource::communication,
                         [this, s] { all_reduce_->start_largest(s.seen, s.ends.size()); }});
     wait_allreduce(tape);
-    append(tape, named_launch(LaunchPhase::other, "withdraw"),
-           [=, p = exact_pieces(s, 0, s.count())](cudaStream_t stream) {
+    append(tape, named_launch(LaunchPhase::other, "finalize sums"),
+           [=, p = exact_ranges(s, 0, s.count())](cudaStream_t stream) {
                kernels::finalize_exact(s, p.table(), p.count(), gradients, stream);
            });
 }

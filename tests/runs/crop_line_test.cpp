@@ -1,4 +1,4 @@
-// The plan's line `view` says which part of an image the model gets, in training and in
+// The plan's line `crop` says which part of an image the model gets, in training and in
 // evaluations.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace convoy::test {
 namespace {
 
-TEST(ViewLine, SaysWhatTrainingAndEvaluationsCompute) {
+TEST(CropLine, SaysWhatTrainingAndEvaluationsCompute) {
     TempDir dir;
     make_ragged(dir.path("ragged"), ImageLayout::raw);
     make_data(dir.path("squares"), 40, 10, "32x32x3");
@@ -32,7 +32,7 @@ TEST(ViewLine, SaysWhatTrainingAndEvaluationsCompute) {
         const Finished f =
             convoy_alone("train --dry-run --model resnet18 --batch-size 8 --data " + dir.path(data) + " " + options);
         ASSERT_EQ("", failure(f)) << options;
-        const size_t at = f.out.find("view      "), end = f.out.find('\n', at);
+        const size_t at = f.out.find("crop      "), end = f.out.find('\n', at);
         EXPECT_EQ(at == std::string::npos ? "" : f.out.substr(at + 10, end - at - 10), expected) << options;
     }
 }
