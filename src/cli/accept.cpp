@@ -54,7 +54,7 @@ AcceptInputs inputs_of(const AcceptOptions& o, const RankLayout& layout, bool ro
 std::vector<BitsCase> cases_of(AcceptExtent extent, int ranks, bool gpu) {
     const int64_t batch = std::max(8, ranks), times = extent == AcceptExtent::thorough ? 10 : 1;
     std::vector<BitsCase> cases = {{"mnist-conv", 28, batch, 5 * times}};
-    constexpr int most_cpu_ranks = 16;  // more ranks on CPUs are many on one machine: large models take minutes
+    constexpr int most_cpu_ranks = 16;  // with more ranks on the CPUs of a machine, large models take minutes
     if (!gpu && ranks > most_cpu_ranks) return cases;
     if (extent == AcceptExtent::quick) {
         cases.push_back({"resnet18", 32, batch, 2});
@@ -94,7 +94,7 @@ public:
             return text_of_input(run_.path(json_name), most_bytes_of_acceptance, "run again without --resume");
         });
     }
-    /// Writes what there is so far: an acceptance that is killed leaves the levels before.
+    /// Writes the levels that have ended. They stay if the acceptance is killed later.
     void write(const Acceptance& a) const {
         write("report.html", acceptance_page(a));
         write("junit.xml", acceptance_junit(a));
@@ -213,7 +213,7 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
         inputs = inputs_of(o, layout, comm.root());
     });
     if (std::ranges::count(o.levels, "inventory") > 0)
-        check_same_convoy(comm);  // that level names the hosts with other libraries
+        check_same_convoy(comm);  // the level inventory reports libraries that differ, and names their hosts
     else
         check_same_program(comm);
     Terminal terminal(stdout, comm.root());

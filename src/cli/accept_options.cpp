@@ -23,7 +23,7 @@ std::vector<std::string> levels_of(const AcceptOptions& o) {
     for (const std::string& name : split(o.only, ',')) {
         if (std::ranges::count(level_names(), name) == 0)
             fail(Exit::usage,
-                 "--only " + o.only + ": there is no level '" + name + "'; choose of " + joined(level_names(), ", "));
+                 "--only " + o.only + ": there is no level '" + name + "'; choose from " + joined(level_names(), ", "));
         if (std::ranges::count(levels, name) == 0) levels.push_back(name);
     }
     if (!levels.empty()) return levels;
@@ -64,11 +64,11 @@ po::options_description description(AcceptOptions& o) {
     };
     po::options_description options;
     auto add = options.add_options();
-    add("level", text(o.extent_text, "standard", "HOW"), "quick, standard or long: how much each level does");
-    add("only", text(o.only, "", "LEVELS"), "some levels only, as in sums,bits (default: all that apply)");
-    add("data", text(o.data, "", "DIR"), "folder that will hold the data: the level input reads its files");
+    add("level", text(o.extent_text, "standard", "HOW"), "quick, standard or long: how much work each level does");
+    add("only", text(o.only, "", "LEVELS"), "run only these levels, as in sums,bits (default: all that apply)");
+    add("data", text(o.data, "", "DIR"), "folder of a data set: the level input reads the files in it");
     add("minutes", po::value<double>(&o.minutes)->default_value(0)->value_name("N"),
-        "endurance: repeat the training of bits for so long, and compare each step");
+        "length of the level endurance, which repeats a training of the level bits and compares each step");
     add("output", text(o.output, "", "DIR"),
         "folder for report.html, accept.json, junit.xml, accept.prom and metrics.h5 (default output/accept-DATE-TIME)");
     add("resume", po::bool_switch(&o.resume),
@@ -76,9 +76,9 @@ po::options_description description(AcceptOptions& o) {
     add("cluster", text(o.cluster, "", "FILE"),
         "compare sums and speed with predictions for the machines of this cluster file (jobs/site/*.cluster)");
     add("fingerprints", text(o.fingerprints, "", "FILE"),
-        "bits that kinds of devices are known to give, as --save-fingerprint writes them");
+        "file of the bits that each kind of device should compute, as --save-fingerprint writes it");
     add("save-fingerprint", text(o.save_fingerprint, "", "FILE"),
-        "add the bits that were found to this file, unless they are wrong");
+        "add the bits of these devices to this file, unless the level bits fails");
     add("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu");
     add("share-device", po::bool_switch(&o.share), "let several ranks use one GPU");
     return options;

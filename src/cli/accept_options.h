@@ -17,7 +17,7 @@ struct AcceptOptions {
     double minutes = 0;
     bool share = false, resume = false;
 
-    /// Returns those that results depend on. `device`: the kind that was chosen.
+    /// Returns the options that results depend on. `device`: the kind of device that was chosen.
     Facts recorded(const std::string& device) const;
 };
 

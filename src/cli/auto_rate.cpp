@@ -95,7 +95,7 @@ void take_recorded_rates(const std::string& configuration, ParsedOptions& parsed
         o.lr_schedule = choose("lr-schedule", kind, schedule_choices());
         set_config_value(parsed.resolved, "lr-schedule", kind);
     }
-    const std::string number = rate == "auto" ? "1@1000" : rate;  // the meaning of auto when it was recorded
+    const std::string number = rate == "auto" ? "1@1000" : rate;  // old runs recorded auto, which meant this
     o.lr = parse_rate("lr", number);
     set_config_value(parsed.resolved, "lr", number);
     if (!left_open("warmup-epochs") || warmup.empty()) return;

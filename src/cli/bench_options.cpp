@@ -27,8 +27,9 @@ void add_options(OptionTable& t, BenchOptions& b) {
     t.whole("classes", b.images.classes, 0, {0, 1 << 20}, "N", "of made-up images (default 10)");
     t.whole("warmup", b.steps.warmup, 20, {0, 1'000'000}, "STEPS", "first steps, which do not count");
     t.whole("steps", b.steps.measured, 100, {1, 10'000'000}, "STEPS", "steps to measure");
-    t.whole("profile-steps", b.steps.profiled, usually_profiled, {0, 10'000}, "STEPS",
-            "further steps, run operation by operation; 0: none, nor of logical ranks, which run side by side");
+    t.whole(
+        "profile-steps", b.steps.profiled, usually_profiled, {0, 10'000}, "STEPS",
+        "further steps, run operation by operation; 0: none; logical ranks have none, because they run side by side");
     t.flag("frozen", b.steps.frozen,
            "measure steps as they are after --whitening-bias-epochs; else each trains all parameters");
     t.text("cluster", b.cluster, "", "FILE",
@@ -39,13 +40,14 @@ void add_options(OptionTable& t, BenchOptions& b) {
         "replaces FILE");
 }
 
-/// Logical ranks run side by side, their sums are integers: neither the clock of single operations
-/// nor a cluster file knows these.
+/// Refuses options that have no meaning for logical ranks. Their operations run side by side, so
+/// that none can be timed alone. Their all-reduces sum integers, which cluster files do not
+/// describe.
 void check_logical_ranks(const TrainOptions& o, BenchOptions& b) {
     if (o.virtual_ranks == 0 && o.accumulate == 0) return;
     const std::string asked = o.accumulate > 0 ? "--accumulate" : "--virtual-ranks";
     const auto refuse = [&](const std::string& option) {
-        fail(Exit::usage, option + " is not of logical ranks (" + asked + "); leave one of them out");
+        fail(Exit::usage, option + " does not apply to logical ranks (" + asked + "); leave one of them out");
     };
     if (!b.timeline.empty()) refuse("--timeline");
     if (!b.cluster.empty()) refuse("--cluster");
@@ -68,7 +70,8 @@ OptionsOf command(BenchOptions& b) {
             .needs_data = false};
 }
 
-/// A training's format in a recipe does nothing, as with other options that bench does not have.
+/// Sets the format of lines. Ignores a recipe's format of training lines, which bench does not
+/// have.
 void choose_lines(ParsedOptions& parsed, BenchOptions& b) {
     const auto given = parsed.given.find("log-format");
     const std::vector<std::string> of_training = names_of(log_formats());

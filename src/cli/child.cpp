@@ -96,7 +96,7 @@ int ChildSignals::run(const std::vector<std::string>& words, int output) {
     siginfo_t ended{};
     while (::waitid(P_PID, id_t(started), &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
     }
-    child = 0;  // before its number may be another process's
+    child = 0;  // another process may get its number from now on
     int status = 0;
     if (::waitpid(started, &status, 0) < 0) return 127;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -45,7 +45,8 @@ po::options_description description(CommTestOptions& o) {
     po::options_description options;
     options.add_options()  //
         ("steps", po::value<int64_t>()->value_name("N"),
-         "sums of one small number a rank, each printed and checked by every rank (default 100, or 0 with --bytes)")  //
+         "all-reduces of one small number per rank, which each rank prints and checks (default 100, or 0 with "
+         "--bytes)")  //
         ("sleep", po::value<double>(&o.sleep)->default_value(0)->value_name("S"),
          "seconds to sleep after each step")  //
         ("bytes", po::value<std::string>(&o.bytes)->value_name("SIZES"),
@@ -56,16 +57,16 @@ po::options_description description(CommTestOptions& o) {
         ("at-least", po::value<double>(&o.at_least)->value_name("GB/s"),
          "fail with exit code 8 if the mean bus bandwidth of --bytes is below")  //
         ("cluster", po::value<std::string>(&o.cluster)->value_name("FILE"),
-         "print beside the times of --bytes what to expect of these machines: jobs/site/*.cluster")           //
-        ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces a size")  //
-        ("seed", po::value<int64_t>()->default_value(1)->value_name("N"), "of the numbers")                   //
+         "print beside the times of --bytes what to expect of these machines: jobs/site/*.cluster")             //
+        ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces per size")  //
+        ("seed", po::value<int64_t>()->default_value(1)->value_name("N"), "of the numbers")                     //
         ("log-format", po::value<std::string>(&o.format)->default_value("plain")->value_name("KIND"),
          ("lines on stdout: " + help_of(formats())).c_str())  //
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          "auto, cuda (NCCL) or cpu (MPI)")                                                                           //
         ("share-device", po::bool_switch(&o.share), "let several ranks use one GPU; sums then go through the host")  //
         ("no-environment", po::bool_switch(&o.no_environment),
-         "--json without what says where this runs: addresses, job, system, memory, processor, GPU serial number");
+         "leave out of --json what tells where this runs: addresses, job, system, memory, processor, serial number");
     return options;
 }
 

@@ -12,7 +12,7 @@ class Comm;
 
 /// Makes HDF5 shards from CIFAR, IDX files or a seed, on this rank.
 int convert(const std::vector<std::string>& args);
-/// Converts on rank 0 as above, or images on all ranks; collective.
+/// Converts image files on all ranks, and the other sources on rank 0; collective.
 int convert(Comm& comm, const std::vector<std::string>& args);
 /// Makes HDF5 shards from image files; collective.
 int convert_images(Comm& comm, const std::vector<std::string>& args);

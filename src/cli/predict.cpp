@@ -16,8 +16,9 @@
 namespace convoy {
 namespace {
 
-/// Sets `known` to the value in a file, if the file has one. Throws Exit::usage if they differ.
-void agree(std::string& known, const std::string& found, const char* what, const std::string& path) {
+/// Sets `known` to `found`, the value in a file, unless that is empty. Throws Exit::usage if
+/// `known` already has another value.
+void set_or_compare(std::string& known, const std::string& found, const char* what, const std::string& path) {
     if (found.empty() || found == known) return;
     if (!known.empty())
         fail(Exit::usage, path + ": measured " + what + " " + found + ", but " + known +
@@ -33,10 +34,10 @@ MeasuredFile measured_of(const PredictOptions& o) {
     for (const std::string& path : o.from) {
         const MeasuredFile file = read_measured_steps(path, o.model);
         all.steps.insert(all.steps.end(), file.steps.begin(), file.steps.end());
-        agree(all.precision, file.precision, "precision", path);
-        agree(all.image_size, file.image_size, "images of", path);
-        agree(all.device, file.device, "a", path);
-        agree(classes, file.classes > 0 ? std::to_string(file.classes) : "", "classes:", path);
+        set_or_compare(all.precision, file.precision, "precision", path);
+        set_or_compare(all.image_size, file.image_size, "images of", path);
+        set_or_compare(all.device, file.device, "a", path);
+        set_or_compare(classes, file.classes > 0 ? std::to_string(file.classes) : "", "classes:", path);
     }
     if (!classes.empty()) all.classes = std::stoll(classes);
     return all;

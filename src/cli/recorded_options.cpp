@@ -154,7 +154,7 @@ std::string continuing_command(const ParsedOptions& parsed, const std::vector<st
     const TrainOptions& o = parsed.options;
     std::string text =
         launcher_of(args, ranks) + shell_word(own_command()) + " train --resume auto --output " + shell_word(folder);
-    if (o.run.no_environment) text += " --data " + shell_word(o.data);  // it records no whole path
+    if (o.run.no_environment) text += " --data " + shell_word(o.data);  // whose record lacks the whole path
     if (!o.log_dir.empty()) text += " --log-dir " + shell_word(o.log_dir);
     return text;
 }

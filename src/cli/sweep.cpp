@@ -32,8 +32,8 @@ std::string default_folder() {
     return text;
 }
 
-/// The plan, in a folder that is made now if the user names none: another user may have prepared
-/// one, with finished runs, under a name that the clock tells.
+/// Returns the plan. Makes a new folder if the user names none. An existing folder with the default
+/// name is not used, because another user may have guessed the name and put runs there.
 SweepSpec plan_to_start(const std::vector<std::string>& args) {
     const std::string folder = default_folder();
     SweepSpec spec = parse_sweep(args, folder);
@@ -51,9 +51,9 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-/// Returns a path to the file that runs now; another user may have put another file at its path.
-/// mpirun may start ranks on other hosts. /proc of this process is not there, so they get the path
-/// while it leads to this file.
+/// Returns a path to the file that runs now. That is /proc/self/exe, because another user may have
+/// put another file at the executable's path. mpirun may start ranks on other hosts, where this
+/// process has no /proc; they get the executable's path if it still leads to this file.
 std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
     if (!by_mpirun) return itself;

@@ -146,8 +146,9 @@ bool is_done(Comm& comm, const RunPlace& place, const Identity& identity, const 
     bool finished = false;
     comm.together([&] { finished = comm.root() && is_finished(place, identity, programs.total_steps()); });
     if (finished)
-        terminal.line(formatted("done: already, after %lld steps, and no checkpoint was kept; model in %s",
-                                (long long)programs.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
+        terminal.line(
+            formatted("done: the run had ended already, after %lld steps, and kept no checkpoint; model in %s",
+                      (long long)programs.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
     return comm.max(int64_t(finished)) > 0;
 }
 

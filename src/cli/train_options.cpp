@@ -23,7 +23,9 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.choice("stem", o.model.stem, "auto",
              Choices<std::string>{{"auto", "auto", "by image size"}, {"imagenet", "imagenet"}, {"cifar", "cifar"}},
              "KIND", "of the resnets: {}");
-    t.config("config", "FILE", "recipe: key = value lines; keys are options that write nothing; flags win over it");
+    t.config("config", "FILE",
+             "recipe: a file of lines 'option = value'; it may not say what to write or replace; options given here "
+             "win over it");
     t.group("run folder and checkpoints");
     t.text("output", o.output, "", "DIR", command.output);
     t.flag("overwrite", o.overwrite, "replace the run that is in --output");
@@ -39,18 +41,18 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.flag("strict-io", o.run.strict_io,
            "end the run if metrics or a checkpoint cannot be written; else warn and train on");
     t.parsed("publish-every", o.run.publish_every, "5s", parse_publish_every, "TIME",
-             "least time between two updates of metrics.h5; longer where they take more than 2 % of it");
+             "least time between two updates of metrics.h5; longer if an update takes more than 2 % of that time");
     t.choice("on-nan", o.setup.on_nan, "stop",
              Choices<OnNan>{{"stop", OnNan::stop, "exit 4"},
                             {"skip", OnNan::skip, "leave the update out"},
                             {"rollback", OnNan::rollback, "to the last checkpoint, at half the rate"}},
              "WHAT", "if loss or gradients are not finite: {}");
     t.parsed("audit", o.setup.audit_every, "none", parse_audit, "1/N",
-             "at every N-th step each rank also computes the share of the rank before it, and the bits are compared, "
-             "as in 1/50; none: never");
+             "1/50: at every 50th step each rank also computes the share of the rank before it, and the bits of both "
+             "are compared; none: never");
     t.choice("on-audit", o.setup.on_audit, "stop",
              Choices<OnAudit>{{"stop", OnAudit::stop, "exit 8"}, {"warn", OnAudit::warn, "train on"}}, "WHAT",
-             "if these bits differ, name rank, host and device: {}");
+             "what to do if these bits differ, besides naming rank, host and device: {}");
     t.parsed("watchdog", o.watchdog, "300s", parse_watchdog, "TIME",
              "end the job (exit 6) if a rank makes no progress for this long; none: never");
 }
@@ -64,8 +66,9 @@ void add_device(OptionTable& t, TrainOptions& o) {
     t.parsed("devices", b.devices, "", parse_devices, "I,J",
              "GPUs that the ranks of a node take, counted among the visible ones; all by default");
     t.choice("data-placement", o.placement.placement, "auto", placement_choices(), "WHERE", "where images are: {}");
-    t.number("stream-block-mib", o.stream_block_mib, 0, {0, 1 << 20}, "MIB",
-             "stream: size of a block, in which samples are shuffled; 0: a sixteenth of the images, but 32 at least");
+    t.number(
+        "stream-block-mib", o.stream_block_mib, 0, {0, 1 << 20}, "MIB",
+        "stream: size of a block, in which samples are shuffled; 0: a sixteenth of the images, and at least 32 MiB");
     t.flag("share-device", b.share_device, "let several ranks use one GPU; gradients then go through the host");
     t.flag("no-graph", b.capture, false, "launch the operations of a step one by one, not as one CUDA graph");
     t.flag("one-stream", b.one_stream,
@@ -73,14 +76,14 @@ void add_device(OptionTable& t, TrainOptions& o) {
     t.flag("bf16-gradients", b.bf16_gradients, "sum gradients over GPUs in bf16");
     t.choice("norm-by", b.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
     t.parsed("tune", b.tune_seconds, "full", parse_tuning, "WHICH",
-             "time the ways of each operation, once a kind of GPU or processor: full, quick (not at all), or for a "
-             "time, as in 90s");
+             "time the algorithms of each operation, once per kind of GPU or processor: full (all of them), quick "
+             "(none), or for at most a time, as in 90s");
     t.choice("conv-by", b.conv_by, "measured", conv_choices(), "WAY", "how convolutions run on CPUs: {}");
     t.choice("bind", b.bind, "auto",
              Choices<bool>{{"auto", true,
-                            "the ranks of a node share its cores out, each near its GPU, unless the "
-                            "launcher did"},
-                           {"none", false, "leave every rank all cores that it was given"}},
+                            "divide the cores of a node among its ranks, each near its GPU, unless the "
+                            "launcher has bound them"},
+                           {"none", false, "leave each rank all cores that the launcher gave it"}},
              "HOW", "{}");
     t.whole("threads", b.threads, 0, {0, 4096}, "N", "CPU threads per rank; 0: this rank's share of the cores");
     t.whole("seed", o.setup.seed, 1, {0, most_steps}, "N", "of initial weights, sample order and augmentation");
@@ -89,7 +92,7 @@ void add_device(OptionTable& t, TrainOptions& o) {
 void add_reports(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.group("reports");
     t.whole("log-interval", o.setup.log_interval, 10, {1, 1'000'000}, "STEPS",
-            "steps between progress lines; at most two seconds, or a step");
+            "steps between progress lines; they come at least every two seconds, if steps are not longer");
     if (command.log_format)
         command.log_format(t);
     else
@@ -102,7 +105,7 @@ void add_reports(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
            "record no addresses, job, system and serial numbers; hosts are host-1, ..., paths their last part; kinds "
            "of devices, versions, options and times stay");
     t.flag("dry-run", o.dry_run,
-           "print model, memory, buckets and steps or what is refused, and stop: reads no image, writes nothing");
+           "print model, memory, buckets and steps, or why a training would be refused, and stop; writes nothing");
     t.text("chip", o.chip, "", "NAME",
            "with --dry-run: a GPU that need not be here (" + chip_names() + "); also lists cuDNN's plans");
     t.flag("print-config", o.print_config, "print the resolved options as a config file, and stop");
@@ -116,8 +119,9 @@ void add_batches(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.count("batch-size", o.batch_size, most_samples, "N",
             "samples per step, of all ranks, split as evenly as possible" + default_note);
     t.whole("virtual-ranks", o.virtual_ranks, 0, {0, 65536}, "V",
-            "train as V ranks would, the same bits on any number of ranks up to V; 0: as there are");
-    t.whole("accumulate", o.accumulate, 0, {0, 65536}, "K", "short for --virtual-ranks of K times the ranks; 0: not");
+            "train as V ranks would, with the same bits on any number of ranks up to V; 0: off");
+    t.whole("accumulate", o.accumulate, 0, {0, 65536}, "K",
+            "the same as --virtual-ranks with K times the number of ranks; 0: off");
     t.number("epochs", s.epochs, 1, {1e-6, 1e9}, "N",
              "passes over the training split; 9.9 is nine and then 0.9 of the steps of one");
     t.whole("max-steps", s.max_steps, 0, {0, most_steps}, "N", "stop after N steps; 0: no limit");
@@ -143,15 +147,17 @@ void add_rates(OptionTable& t, TrainOptions& o) {
     t.choice("lr-unit", o.lr_per_kilostep, "step",
              Choices<bool>{{"step", false},
                            {"kilostep", true,
-                            "--lr and --weight-decay are for 1,024 samples, and divided by the "
-                            "1 + 1 / (1 - momentum) that nesterov multiplies steps with"}},
+                            "--lr and --weight-decay are per 1,024 samples, and are divided by "
+                            "1 + 1 / (1 - momentum), the factor of Nesterov momentum"}},
              "UNIT", "{}");
-    t.number("norm-shift-lr", s.norm_shift_rate, 1, {1e-6, 1e6}, "F", "rate of batch norms' shifts, times the rate");
-    t.number("filter-lr", s.filter_rate, 1, {1e-6, 1e6}, "F", "rate of convolution weights, times the rate");
-    t.number("linear-lr", s.linear_rate, 1, {1e-6, 1e6}, "F", "rate of linear weights, times the rate");
+    t.number("norm-shift-lr", s.norm_shift_rate, 1, {1e-6, 1e6}, "F",
+             "learning rate of batch norms' shifts, as a multiple of --lr");
+    t.number("filter-lr", s.filter_rate, 1, {1e-6, 1e6}, "F",
+             "learning rate of convolution weights, as a multiple of --lr");
+    t.number("linear-lr", s.linear_rate, 1, {1e-6, 1e6}, "F", "learning rate of linear weights, as a multiple of --lr");
     t.number("muon-momentum", s.optimizer.muon_momentum, 0.6, {0, 1}, "M", "Nesterov momentum of Muon");
     t.number("whitening-bias-epochs", s.whitening_bias_epochs, 0, {0, 1e9}, "N",
-             "train the bias of whitening filters for N epochs; 0: throughout");
+             "train the bias of whitening filters for N epochs; 0: in all epochs");
     t.choice("lr-schedule", o.lr_schedule, "auto", schedule_choices(), "KIND", "{}");
     t.number("lr-gamma", s.schedule.gamma, 0.1, {0, 1e6}, "F", "factor at each step or milestone");
     t.number("lr-step-epochs", s.schedule.step_epochs, 30, {1e-6, 1e9}, "N", "step: epochs between two drops");
@@ -174,8 +180,8 @@ void add_rule(OptionTable& t, TrainOptions& o) {
     t.choice("decay-mode", s.decoupled_decay, "l2",
              Choices<bool>{{"l2", false},
                            {"decoupled", true,
-                            "divided by the parameter's base rate, which it then does not depend "
-                            "on"}},
+                            "a step at the base rate removes the share D of a weight, whatever that "
+                            "rate is"}},
              "MODE", "{}");
     t.choice("decay", s.decay_weights_only, "all",
              Choices<bool>{{"all", false}, {"weights", true, "neither biases nor batch norm"}}, "WHICH",
@@ -183,9 +189,9 @@ void add_rule(OptionTable& t, TrainOptions& o) {
     t.number("label-smoothing", o.model.label_smoothing, 0, {0, 1}, "S",
              "share of the target spread over all classes, in training; evaluations do not smooth");
     t.choice("loss", o.model.sum_loss, "mean", Choices<bool>{{"mean", false}, {"sum", true}}, "KIND",
-             "loss of a batch that gradients belong to: {}");
+             "gradients are those of this, over the losses of a batch: {}");
     t.whole("look-ahead", s.look_ahead, 0, {0, 1'000'000}, "N",
-            "every N steps move slow weights towards the weights, and continue from there; 0: never");
+            "every N steps move slow weights towards the weights, and set the weights to them; 0: never");
     t.number("look-ahead-decay", s.look_ahead_decay, 0.95, {0, 1}, "D",
              "the slow weights keep D^N * (steps done / all steps)^3 of themselves");
 }
@@ -194,29 +200,34 @@ void add_augmentation(OptionTable& t, TrainOptions& o) {
     Augment& a = o.setup.augment;
     t.group("augmentation");
     t.parsed("image-size", o.image_size, "", parse_image_side, "SIDE",
-             "the model sees squares of this many pixels, cut out of resized images (default: images as they are); by "
-             "epoch as in 160:0,192:10,224:20; bench also makes images up, as in 32x32x3");
-    t.whole("resize", o.setup.preprocessing.short_side, 0, {0, 8192}, "SIDE",
-            "resize images to this short side and take the centre, where no window is drawn (default: 8/7 of "
-            "--image-size)");
+             "the model sees squares of this many pixels, cut out of resized images (default: images as they are); "
+             "160:0,192:10: 160 from epoch 0, 192 from epoch 10; bench also makes images up, as in 32x32x3");
+    t.whole(
+        "resize", o.setup.preprocessing.short_side, 0, {0, 8192}, "SIDE",
+        "resize images to this short side and cut out the centre, in evaluations and where training draws no random "
+        "windows (default: 8/7 of --image-size)");
     t.flag("random-resized-crop", a.crop, Crop::random_resized, "train on random windows of the images, resized");
-    t.parsed("crop-scale", a, "0.08,1", parse_crop_scale, "LOW,HIGH", "share of the image that a window has");
-    t.parsed("crop-ratio", a, "0.75,1.3333333333333333", parse_crop_ratio, "LOW,HIGH", "width over height of a window");
+    t.parsed("crop-scale", a, "0.08,1", parse_crop_scale, "LOW,HIGH",
+             "range of the share of an image's area that a window covers");
+    t.parsed("crop-ratio", a, "0.75,1.3333333333333333", parse_crop_ratio, "LOW,HIGH",
+             "range of a window's width over its height");
     t.whole("crop-pad", a.pad, 0, {0, 4096}, "N", "pad by N pixels, then crop at random; 0: no crop");
     t.choice("crop-mode", a.reflect, "zero", Choices<bool>{{"zero", false, "black"}, {"reflect", true}}, "MODE",
              "content of the padding: {}");
     t.flag("flip", a.flip, "mirror half of the images left-right");
-    t.choice("flip-mode", a.alternate, "random",
-             Choices<bool>{{"random", false},
-                           {"alternate", true, "drawn once for each image, then turned over every epoch"}},
-             "MODE", "{}");
-    t.parsed("color-jitter", a, "0", parse_jitter, "B,C,S,H",
-             "change brightness, contrast and saturation of training images by factors up to 1 less or more than 1 by "
-             "these, and the hue by up to H turns, H up to 0.5; in random order; 0: not");
+    t.choice(
+        "flip-mode", a.alternate, "random",
+        Choices<bool>{{"random", false}, {"alternate", true, "drawn once for each image, then inverted every epoch"}},
+        "MODE", "{}");
+    t.parsed(
+        "color-jitter", a, "0", parse_jitter, "B,C,S,H",
+        "change brightness, contrast and saturation of training images by random factors, from 1 - B to 1 + B and so "
+        "on, and the hue by up to H turns, at most 0.5; in random order; 0: off");
     t.parsed("mixup", a.mixup, "0", parse_mixing, "A",
-             "mix each training image with another of its batch, in shares of Beta(A, A), A up to 1; 0: not");
-    t.parsed("cutmix", a.cutmix, "0", parse_mixing, "A",
-             "as --mixup, but a box of the image is the other's; with both, half of the images in each way; 0: not");
+             "mix each training image with another of its batch; shares are drawn from Beta(A, A), A up to 1; 0: off");
+    t.parsed(
+        "cutmix", a.cutmix, "0", parse_mixing, "A",
+        "as --mixup, but put a box of the other image into the image; with both, each image has one of them; 0: off");
     t.choice("tta", o.setup.tta, "none", tta_choices(), "VIEWS", "evaluate on the mean of several views: {}");
     t.parsed("mean", o.mean, "", parse_numbers, "M,M,M", "channel means of pixel / 255 (default: the data set's own)");
     t.parsed("stddev", o.stddev, "", parse_deviations, "S,S,S",

@@ -60,7 +60,8 @@ TEST_F(FewCheckpoints, ADoneRunIsDoneAndIsNotTrainedAgain) {
         for (const int ranks : {1, 2}) {
             const Finished again = launch(ranks, few(option, resumed(none)));
             EXPECT_EQ("", failure(again));
-            EXPECT_NE(again.out.find("done: already, after 200 steps"), std::string::npos) << again.out;
+            EXPECT_NE(again.out.find("done: the run had ended already, after 200 steps"), std::string::npos)
+                << again.out;
         }
         EXPECT_EQ(read_file(model), before);
         const Finished dry = convoy_alone(few(option, resumed(none)) + " --dry-run");
