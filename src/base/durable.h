@@ -17,9 +17,10 @@ int open_to_write(const std::string& path, int flags);
 /// Replaces the file of this name by a new one. Does not follow a link or wait for a pipe. Other
 /// hard links to the old file keep it. Throws Exit::io.
 int create_to_write(const std::string& path);
-/// Takes the file for this process until it is closed, also by kill -9; false if another process
-/// has it. True without a lock if the file system has no locks, or a process has locked the file
-/// for reading. Any user who may read it can do that. errno then says why; otherwise it is 0.
+/// Locks the file until this process closes it or ends, also by kill -9. Returns false if another
+/// process has locked it. Returns true without a lock if the file system has no locks, or if a
+/// process has locked the file for reading, as any user who may read it can. errno then says why;
+/// otherwise it is 0.
 bool lock_file(int fd);
 /// Says in words why lock_file() has returned true without a lock. `code`: its errno.
 std::string why_unlocked(int code);

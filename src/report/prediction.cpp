@@ -28,7 +28,7 @@ std::pair<int64_t, int64_t> given_batches(const PredictedTable& t) {
 }
 
 /// Returns true if the line through the measured batches is extrapolated to this one.
-bool is_drawn_out(const PredictedTable& t) {
+bool is_extrapolated(const PredictedTable& t) {
     const auto [least, most] = given_batches(t);
     return least < most && (t.batch < least || t.batch > most);
 }
@@ -38,8 +38,8 @@ Known known_of(const PredictedTable& t, const Cluster& c, const StepPrediction& 
     const bool one_other_batch = !t.given.empty() && std::all_of(t.given.begin(), t.given.end(), other_batch);
     if (t.other_model || one_other_batch) return Known::unproven;
     if (is_given(t, p)) return Known::step;
-    if (p.nodes == 1) return is_drawn_out(t) ? Known::batch : Known::node;
-    if (t.step.network_measured) return is_drawn_out(t) ? Known::batch : Known::network;
+    if (p.nodes == 1) return is_extrapolated(t) ? Known::batch : Known::node;
+    if (t.step.network_measured) return is_extrapolated(t) ? Known::batch : Known::network;
     const bool all_reduces =
         std::any_of(c.all_reduces.begin(), c.all_reduces.end(), [](const MeasuredAllReduce& s) { return s.nodes > 1; });
     return all_reduces ? Known::all_reduces : Known::nodes;
@@ -193,7 +193,7 @@ void predict_cells(PredictedTable& t, const Cluster& cluster, const std::vector<
             formatted("%s has %d nodes: further ones are taken to be like them", cluster.name.c_str(), cluster.nodes));
     t.bucket_bytes =
         t.work.bucket_bytes > 0 ? t.work.bucket_bytes : usual_bucket_bytes(cluster, t.cells.back().likely.nodes);
-    if (const auto [least, most] = given_batches(t); is_drawn_out(t))
+    if (const auto [least, most] = given_batches(t); is_extrapolated(t))
         t.notes.push_back(
             formatted("batch %lld lies beyond those that were measured (%lld to %lld): their line is drawn out to it",
                       (long long)t.batch, (long long)least, (long long)most));

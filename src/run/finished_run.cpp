@@ -12,7 +12,7 @@
 namespace convoy {
 namespace {
 
-/// Its results are those that its owner wrote.
+/// Warns if another user can change the folder, because the results there may be that user's.
 void warn_of_owner(const std::string& folder) {
     const std::string warning = warning_of_owner(RunFiles(folder).run());
     if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
@@ -29,13 +29,13 @@ bool is_finished(const RunPlace& place, const Identity& run, int64_t total_steps
     const std::vector<EventRow>& events = file.rows<EventRow>();
     const auto recorded = file.run.find("configuration");
     if (recorded == file.run.end() || events.empty()) return false;
-    // Otherwise checkpoints were lost, or their file system is not mounted.
+    // A run that should have kept checkpoints has lost them, or their file system is not mounted.
     const bool keeps_none =
         config_value(recorded->second, "keep") == "0" || config_value(recorded->second, "checkpoint-every") == "none";
     const bool finished = keeps_none && events.back().kind == "done" && events.back().step == total_steps;
     if (!finished) return false;
     warn_of_owner(place.folder);
-    Identity known, of_run;  // earlier versions recorded less
+    Identity known, of_run;  // without facts that earlier versions did not record
     for (const auto& [name, value] : run)
         if (const auto found = file.run.find(name); found != file.run.end()) {
             known.emplace_back(*found);

@@ -207,7 +207,7 @@ void Recorder::on_audit(const AuditReport& audit) {
 void Recorder::gather_system_rows() {
     constexpr size_t width = 6;
     const std::vector<SystemRow> own = sampler_->take();
-    // A rank with fewer rows than another fills up with NaN.
+    // A rank with fewer rows than another appends NaN, because all must send as many.
     std::vector<double> mine(size_t(comm_.max(int64_t(own.size()))) * width, NAN);
     for (size_t i = 0; i < own.size(); ++i) {
         const SystemRow& r = own[i];

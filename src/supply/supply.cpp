@@ -10,7 +10,7 @@ namespace convoy {
 struct Supply::Item {
     StoredRow row;
     ImagePlace place;
-    size_t skipped, bytes;  ///< bytes before the first line that is read; bytes of the lines that are
+    size_t skipped, bytes;  ///< bytes before the first line that is read; bytes of the lines that are read
 
     static size_t sum(const std::vector<Item>& items) {
         size_t bytes = 0;

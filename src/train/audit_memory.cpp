@@ -11,7 +11,7 @@ AuditMemory::AuditMemory(Backend& backend, const State& state, const LogicalRank
     : backend_(backend), state_(state) {
     sums_ = backend.allocate(words * sizeof(uint64_t));
     running_ = backend.allocate(std::max<size_t>(size_t(lanes) * state.running().bytes(), 1));
-    // When an audit runs, the gradients of lanes after the first were added to the sums already.
+    // Lanes after the first lend their arenas: an audit runs when their gradients are in the sums.
     for (int lane = 0; lane < lanes; ++lane)
         gradients_.push_back(exact && lane > 0 && lane < exact->lanes()
                                  ? exact->arena(lane)
@@ -38,7 +38,7 @@ void AuditMemory::clear(Tape& tape) const {
 }
 
 void AuditMemory::begin(int distance, const Counters* counters, Tape& tape) const {
-    // Batch norms with fixed statistics read them; the others only write.
+    // Copies the running statistics, because batch norms with fixed statistics read them.
     for (int lane = 0; lane < int(gradients_.size()) && state_.running().count() > 0; ++lane)
         backend_.add_scaled(state_.running(), 1, running(lane), false, tape);
     if (distance > 1) return;

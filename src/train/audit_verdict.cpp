@@ -10,8 +10,8 @@ namespace {
 /// A rank, and the checksum that it computed of a share.
 using Witness = std::pair<int, uint64_t>;
 
-/// Returns the ranks that computed a share, without those that are known to be wrong. With one
-/// rank, it occurs twice.
+/// Returns the ranks that computed a share, without those that are known to be wrong. If the job
+/// has one rank, that rank computed its share twice and occurs twice.
 std::vector<Witness> witnesses(const std::vector<AuditRow>& rows, size_t share, bool voted, const AuditVerdict& known) {
     std::vector<Witness> all;
     for (size_t distance = 0; distance < (voted ? 3u : 2u); ++distance) {

@@ -23,8 +23,8 @@ namespace convoy {
 /// The checksums of one rank at an audited step.
 struct AuditRow {
     uint64_t weights = 0;  ///< all weights, before the update
-    /// loss and gradients of a rank's samples; shares[d] is about the rank d places before this
-    /// one, so shares[0] is this rank's own; shares[2] is only computed for a vote
+    /// loss and gradients of shares: shares[0] of this rank's own, shares[1] of the share of the
+    /// rank before it, shares[2] of the rank before that; shares[2] is only computed for a vote
     std::array<uint64_t, 3> shares{};
 };
 

@@ -62,7 +62,7 @@ std::vector<int32_t> LogicalRanks::exponents() const {
 void LogicalRanks::set_exponents(std::vector<int32_t> tops) {
     const size_t tensors = sums_.ends.size();
     tops.resize(tensors, exponent::of_zero);
-    tops.resize(2 * tensors, exponent::of_zero);  // second half: exponents seen in this step, none yet
+    tops.resize(2 * tensors, exponent::of_zero);  // second half: the exponents of this step, which has none yet
     backend_.upload(sums_.tops, tops.data(), tops.size() * sizeof(int32_t));
 }
 

@@ -95,8 +95,8 @@ struct ProgramContext {
     std::optional<View> view{};            ///< evaluation only
     const Operands* operands = nullptr;    ///< null: those of `state`
     const LogicalRank* logical = nullptr;  ///< training only; its operands are then used
-    /// training only; loss and gradients are added to this checksum before they are all-reduced;
-    /// its values are not read; null: to none
+    /// training only; the checksum to which loss and gradients are added before they are
+    /// all-reduced; its field `values` is not used; null: none
     const Checksum* checksum = nullptr;
     bool local = false;  ///< training only: gradients are not all-reduced
 };

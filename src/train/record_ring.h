@@ -20,7 +20,7 @@ public:
     /// Sets the number of steps whose records count as read.
     void begin(int64_t steps);
     /// Returns the number of steps whose records were read.
-    int64_t read() const { return read_; }
+    int64_t steps_read() const { return read_; }
     /// True if a whole interval was launched since the last call of look(). `launched`: steps so
     /// far.
     bool due(int64_t launched) const { return launched - marked_ >= interval_; }

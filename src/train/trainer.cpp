@@ -122,7 +122,7 @@ void Trainer::run_epoch(TrainListener& listener) {
         e.add(records);
         const RunClock::Requested requested = clock_.take_in(records, now_.step);
         // Records must be reported before a checkpoint is taken or a snapshot is made.
-        if (e.report_due(ring.read() % steps, setup_.log_interval) || last || requested.checkpoint ||
+        if (e.report_due(ring.steps_read() % steps, setup_.log_interval) || last || requested.checkpoint ||
             requested.skipped || requested.snapshot || stopped()) {
             listener.on_steps(epoch + 1, std::exchange(e.unreported, {}));
             e.reported = Clock::now();

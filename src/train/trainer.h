@@ -103,7 +103,7 @@ private:
     TrainingProgress now_;
     int64_t averaged_step_ = -1;  // step after which the running statistics were averaged over ranks
     int64_t skipped_in_a_row_ = 0;
-    int64_t sound_step_ = 0;  // steps whose results the last clean audit checked; at first those of the start
+    int64_t sound_step_ = 0;  // steps whose results are right: up to the last clean audit, or to this start
 };
 
 }  // namespace convoy

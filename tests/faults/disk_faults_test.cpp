@@ -169,8 +169,8 @@ TEST_F(DiskFaults, RunFolderThatVanishesIsMadeAgain) {
     EXPECT_NE(f.out.find("epoch 400/400"), std::string::npos) << "the training must go on: " << f.err;
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_EQ(column(run, "train/step").size(), 1200u) << "the folder is made again for what is written in the end";
-    record_fault("run folder removed", "training goes on, the folder is made again, exit 0", "as promised, no row lost",
-                 1);
+    record_fault("run folder removed", "training continues, the folder is made again, exit 0",
+                 "as promised, no row lost", 1);
 }
 
 }  // namespace

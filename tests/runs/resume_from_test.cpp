@@ -161,7 +161,7 @@ TEST_F(ResumeFrom, ASecondRunInTheSameFolderIsRefused) {
                   "/metrics.h5 ] && break; sleep 0.02; done\n(" + second +
                   "); code=$?; pkill -KILL -f '^[^ ]*convoy train .*" + dir_.path("run") + "'; wait; exit $code");
     EXPECT_EQ("", refusal(both, Exit::usage, {"another run", dir_.path("run")}));
-    record_fault("a second run in a folder where one goes on", "refused, exit 2", "as promised", 1);
+    record_fault("a second run in a folder where one is running", "refused, exit 2", "as promised", 1);
 }
 
 }  // namespace

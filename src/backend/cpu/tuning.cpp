@@ -79,7 +79,7 @@ void CpuBackend::tune(const ProgramShape& program) {
     std::optional<TuningFile> file;
     if (first == size_t(comm_.rank())) file.emplace(facts_.kind);
     bool usable = file && file->usable(), locked = false;
-    // Others measure for seconds. Who holds the lock for a minute may have been stopped.
+    // Another process that measures holds the lock for seconds; after a minute it may be stopped.
     constexpr int most_seconds = 60;
     int seconds = 0;
     do {

@@ -179,7 +179,7 @@ private:
             norm.forward_by = NormAlgorithm::plan;
             norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
-            // Only the first of its kernels reads the pool's input, so y may take that memory.
+            // The norm's first kernel alone reads the pool's input, so y may take that memory.
             norm.pool = before;
             algorithm(before).pool.by_norm = true;
         }

@@ -26,7 +26,8 @@ std::vector<PlanSpec> expected_plans(const ProgramShape& program, const Algorith
                                      const KnownTimes& known) {
     std::vector<PlanSpec> expected;
     std::set<std::string> keys;
-    // Unknown plans first win everywhere, then nowhere. If times are equal, the fused plan wins.
+    // Selects twice: as if each plan of unknown time were the fastest choice, then the slowest. If
+    // times are equal, the fused plan wins.
     for (const float time : {0.0f, untimed}) {
         const auto of_plan = [&](const PlanSpec& s) {
             const std::string key = s.key();
