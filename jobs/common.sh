@@ -172,8 +172,12 @@ value_of() { # prints the value of an option in `args`
 # written one.
 model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 
-# Succeeds if the run's last record says that it was done.
-is_done() { [[ -f $output/metrics.jsonl ]] && tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'; }
+# Succeeds if the run was done before and kept no checkpoint: then a training writes no model. With
+# a checkpoint it writes its model again, however many steps are left.
+is_done() {
+  local kept=("$output"/checkpoints/step-*.h5)
+  [[ ! -e ${kept[0]} && -f $output/metrics.jsonl ]] && tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'
+}
 
 # train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, from the
 # newest checkpoint if there is one. elastic_nodes=N: trains like N whole nodes, on any number of

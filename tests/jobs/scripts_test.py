@@ -217,6 +217,18 @@ class Words(words.Words):
         self.stub("bin/mpirun", "exit 0")
         self.assertEqual(self.bash(command)[0], 205, "the model is that of another launch")
 
+    def test_a_run_that_was_done_before_is_done_only_without_checkpoints(self):
+        """It then writes no model. With a checkpoint it does, unless a host was lost before its first record."""
+        command = 'source jobs/common.sh; launch=("${mpirun[@]}"); train_on auto --data data --output "o*t"'
+        self.stub("bin/mpirun", "exit 0")
+        run = f"{self.dir}/o*t"
+        os.makedirs(f"{run}/checkpoints")
+        with open(f"{run}/metrics.jsonl", "w") as f:
+            f.write('{"kind": "event", "event": "checkpoint"}\n{"kind": "event", "event": "done"}\n')
+        self.assertEqual(self.bash(command)[0], 0)
+        open(f"{run}/checkpoints/step-000000000200.h5", "w").close()
+        self.assertEqual(self.bash(command)[0], 205)
+
     def test_the_launcher_of_openmpi_5_has_the_settings_too(self):
         self.stub("bin/mpirun", 'printenv PRTE_MCA_plm_ssh_agent PRTE_MCA_prte_if_include; exit 9')
         command = 'source jobs/common.sh; launch=("${mpirun[@]}"); train_on auto --data data'
