@@ -133,7 +133,7 @@ rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
 
 test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
-	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:*AcceptFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*:PlotStrangers*'
+	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:*AcceptFaults*:AcceptRun.ABit*:AcceptRun.TheHost*:AcceptResume.AKilled*:Audit.*FlippedBit:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*:PlotStrangers*'
 
 # Builds a copy of the sources that holds every mistake of tests/mistakes/mistakes.txt. A variable
 # selects one.

@@ -63,7 +63,7 @@ TEST_F(AcceptResume, AKilledOneContinuesAfterTheLevelThatEnded) {
     EXPECT_GT(after["levels"][1]["figures"].size(), 1u);
     EXPECT_EQ(read_file(file("report.html")).find("not run"), std::string::npos);
     EXPECT_NE(read_file(file("accept.prom")).find("convoy_accept_finished 1\n"), std::string::npos);
-    record_fault("kill -9 of an acceptance after its first level", "--resume runs the other levels only",
+    record_fault("kill -9 of an acceptance after its first level", "`--resume` runs the other levels only",
                  "the first level kept, the second run", 1);
 }
 

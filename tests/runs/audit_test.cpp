@@ -141,8 +141,8 @@ TEST_F(Audit, StopNamesTheRankWithAFlippedBit) {
     EXPECT_EQ(count(all[0], "resume from a checkpoint of step " + std::to_string(steps_[0] - 11) + " or before"), 1)
         << all[0];
     EXPECT_FALSE(checkpoints("run").empty()) << "those from before the fault stay";
-    record_fault("a bit of one rank's weights, flipped by another program; --audit 1/10", "that rank is named, exit 8",
-                 "rank 1 of 3 named, the others not; exit 8", 1);
+    record_fault("a bit of one rank's weights, flipped by another program; `--audit 1/10`",
+                 "that rank is named, exit 8", "rank 1 of 3 named, the others not; exit 8", 1);
 }
 
 TEST_F(Audit, WarnNamesTheRankAndTrainsOn) {

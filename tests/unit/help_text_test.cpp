@@ -139,6 +139,11 @@ TEST(HelpText, OfEveryCommandFitsAScreen) {
     }
 }
 
+TEST(HelpText, OfTheScreenOfTrainSaysThatThereAreAudits) {
+    const std::string text = short_help(help_of_command("train"));
+    EXPECT_NE(text.find("\n  --audit 1/N "), std::string::npos) << text;
+}
+
 TEST(HelpText, OfAScreenNamesOptionsThatThereAre) {
     const std::set<std::string> words = {"PATH",     "RUN...", "OPTION=VALUE,...", "DIR", "imagefolder", "cifar10",
                                          "cifar100", "mnist",  "synthetic"};
