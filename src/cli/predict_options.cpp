@@ -164,6 +164,10 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
              "--as reframe prints JSON for ReFrame; leave out " + std::string(o.explain ? "--explain" : "--format"));
     if (o.as.empty() && !values["system"].defaulted())
         fail(Exit::usage, "--system is for --as reframe; leave it out, or add --as reframe");
+    if (printable(o.system) != o.system)
+        fail(Exit::usage, "--system " + o.system +
+                              ": has control characters or is not UTF-8; give SYSTEM:PARTITION as ReFrame's settings "
+                              "name them");
     if (!o.precision.empty()) choose("precision", o.precision, precision_choices());
     if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
         fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));

@@ -53,7 +53,7 @@ std::string reframe_references(const PredictedTable& t, const Cluster& cluster, 
         }
         all.push_back(std::move(cell));
     }
-    return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // --system may be no UTF-8
+    return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // the cluster's name may not be UTF-8
 }
 
 }  // namespace convoy

@@ -93,5 +93,17 @@ TEST_F(PredictReframe, RefusesWhatDoesNotGoTogether) {
     refused("--system here:gpu", {"--system", "--as reframe"});
 }
 
+// JSON would hold another name than the user's, and ReFrame would run nothing.
+TEST_F(PredictReframe, RefusesASystemThatIsNoText) {
+    const std::string cases[] = {"caf\xe9:gpu", "here\x1b[2J:gpu", "here:gpu\n", "\xed\xa0\x80"};
+    for (const std::string& name : cases) {
+        const Finished f = predict(two_steps + std::string("--as reframe --system '") + name + "'");
+        EXPECT_EQ("", refusal(f, Exit::usage, {"--system", "not UTF-8", "SYSTEM:PARTITION"}));
+        EXPECT_EQ(f.out, "");
+        EXPECT_EQ(f.err.find('\x1b'), std::string::npos) << f.err;
+    }
+    EXPECT_EQ(references(std::string(two_steps) + "--ranks 1 --system 'caf\u00e9:gpu'")[0]["system"], "caf\u00e9:gpu");
+}
+
 }  // namespace
 }  // namespace convoy::test
