@@ -46,7 +46,8 @@ std::string quoted(const std::string& text) {
 
 Fingerprints read_fingerprints(const std::string& path) {
     Fingerprints known;
-    constexpr size_t most = size_t(4) << 20;  // takes ten times as much memory, on each rank
+    std::map<Fingerprints::key_type, int> lines_by_key;  // the first line of each
+    constexpr size_t most = size_t(4) << 20;             // bytes; read, it takes ten times as much memory on each rank
     std::istringstream lines(text_of_input(path, most, "give a file that --save-fingerprint wrote"));
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
@@ -66,7 +67,12 @@ Fingerprints read_fingerprints(const std::string& path) {
             fail(Exit::bad_input, path + ":" + std::to_string(number) + ": has " + std::to_string(hashes.size()) +
                                       " hashes of '" + shortened(cells[1], 60) +
                                       "'; the file is damaged: save it again");
-        known[{cells[0], cells[1]}] = hashes;
+        const std::pair key(cells[0], cells[1]);
+        const int first = lines_by_key.emplace(key, number).first->second;
+        if (known.emplace(key, hashes).first->second != hashes)
+            fail(Exit::bad_input, path + ":" + std::to_string(number) + ": has other hashes than line " +
+                                      std::to_string(first) + " for '" + shortened(cells[0], 60) + "' and '" +
+                                      shortened(cells[1], 60) + "'; remove the line that is wrong");
     }
     return known;
 }

@@ -6,7 +6,8 @@
 
 namespace convoy {
 
-/// Throws Exit::bad_input for a line that is not of this form, and for more than 4 MiB.
+/// Throws Exit::bad_input for a line that is not of this form, for two lines that contradict each
+/// other, and for more than 4 MiB. A line may occur several times.
 Fingerprints read_fingerprints(const std::string& path);
 /// Adds fingerprints to a file, or makes it. Throws Exit::bad_input if the file has other bits for
 /// one of them. Throws Exit::io for a link or a pipe, and if it cannot be written.

@@ -104,6 +104,19 @@ TEST(Accept, FingerprintsComeBackAsTheyWere) {
 }
 
 // Another user may put these there while the tests run.
+TEST(Accept, FingerprintsThatContradictEachOtherAreNamedWithBothLines) {
+    const TempDir dir;
+    const std::string head = "\"kind of device\",\"training\",\"hash after each step\"\n",
+                      line = "\"a\",\"b, 1 steps\",\"0000000000000001\"\n",
+                      other = "\"a\",\"b, 1 steps\",\"0000000000000002\"\n",
+                      third = "\"c\",\"b, 1 steps\",\"0000000000000002\"\n";
+    write_file(dir.path("twice.csv"), head + line + third + head + line);
+    EXPECT_EQ(read_fingerprints(dir.path("twice.csv")).size(), 2u) << "as cat joins files";
+    write_file(dir.path("f.csv"), head + third + line + head + other);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"f.csv:5: ", "line 3", "'a'", "'b, 1 steps'", "remove"},
+                                   [&] { read_fingerprints(dir.path("f.csv")); }));
+}
+
 TEST(Accept, FingerprintsAreSavedThroughNoLinkAndNoPipe) {
     const TempDir dir;
     const std::string file = dir.path("f.csv"), mine = dir.path("mine.csv");
