@@ -97,14 +97,25 @@ TABLE
 fresh_needs() { echo "debootstrap|debootstrap|a Debian of your own|PATH=\$PATH:/usr/sbin command -v debootstrap"; }
 
 # For .ci/run, which builds the same sources twice, opens the page of evaluate --report, and checks
-# accept.prom. The package of promtool also starts a server where systemd runs.
+# accept.prom.
+own_promtool=.deps/promtool
+has_promtool() { command -v promtool >/dev/null || test -x "$own_promtool/promtool"; }
 ci_needs() {
   cat <<'TABLE'
 ccache|ccache|module load ccache|command -v ccache
 Chromium|chromium|a browser|command -v chromium
-promtool|prometheus|a release of Prometheus|command -v promtool
+promtool|prometheus (only this file)|a release of Prometheus|has_promtool
 TABLE
 }
+
+# One file of Debian's package. The package itself would start a server where systemd runs.
+install_promtool() (
+  tmp=$(mktemp -d /tmp/convoy-deps-XXXXXX) && trap 'rm -rf "$tmp"' EXIT
+  echo "fetching promtool into $own_promtool (20 MB)"
+  apt-get update -qq
+  (cd "$tmp" && apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg-deb -x prometheus_*.deb x)
+  mkdir -p "$own_promtool" && cp "$tmp/x/usr/bin/promtool" "$own_promtool/"
+)
 
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (
@@ -221,7 +232,7 @@ install() {
     return 0
   fi
   while IFS='|' read -r name package module; do
-    [[ $package == *PyPI* ]] || packages+=("$package")
+    [[ $package == *' ('* ]] || packages+=("$package")
   done <<<"$rows"
   if [ ${#packages[@]} -gt 0 ]; then
     echo "installing ${packages[*]} (about a minute)"
@@ -230,6 +241,7 @@ install() {
   fi
   test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp" || install_onednn
   ! has_cuda || has_frontend || install_cudnn_frontend
+  [ "${scope:-}" != ci ] || has_promtool || install_promtool
   rows=$(missing)
   [ -z "$rows" ] || {
     echo "still missing after the installation: $(cut -d'|' -f1 <<<"$rows" | paste -sd, -)" >&2
@@ -292,7 +304,7 @@ case ${1:-} in
   reframe) for_tests reframe '60 MB' reframe reframe-hpc==4.10.4 ;;
   info) info ;;
   *)
-    echo "usage: deps.sh install [jobs|fuzz|fresh] | peers TARGET [PACKAGE==VERSION...] |" \
+    echo "usage: deps.sh install [jobs|fuzz|fresh|ci] | peers TARGET [PACKAGE==VERSION...] |" \
       "tensorboard | reframe | info" >&2
     exit 2
     ;;
