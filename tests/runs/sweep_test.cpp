@@ -56,7 +56,7 @@ TEST_F(Sweep, TrainsEachValueAndComparesThem) {
     const auto written = fs::last_write_time(run_of("lr-0.01,seed-2") + "/model.h5");
     const Finished again = convoy_alone(arguments);
     ASSERT_EQ("", failure(again));
-    EXPECT_EQ(count(again.out, "done: already"), 4) << again.out;
+    EXPECT_EQ(count(again.out, "done: the run had ended already"), 4) << again.out;
     EXPECT_EQ(fs::last_write_time(run_of("lr-0.01,seed-2") + "/model.h5"), written) << "what is done is not redone";
     EXPECT_NE(again.out.rfind("\nrun "), std::string::npos) << "the table comes again";
 }
@@ -105,7 +105,7 @@ TEST_F(Sweep, NamesTheOwnerOfARunThatIsDone) {
     EXPECT_EQ(again.err.find("belongs to"), std::string::npos) << again.err;
     ASSERT_EQ(::chown(run_of("lr-0.01").c_str(), 65534, 65534), 0);
     const Finished theirs = convoy_alone(arguments);
-    EXPECT_NE(theirs.out.find("done: already"), std::string::npos) << theirs.out;
+    EXPECT_NE(theirs.out.find("done: the run had ended already"), std::string::npos) << theirs.out;
     EXPECT_NE(theirs.err.find(run_of("lr-0.01") + ": belongs to another user (uid 65534)"), std::string::npos)
         << theirs.err;
 }
