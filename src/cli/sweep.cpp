@@ -58,8 +58,8 @@ std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
     if (!by_mpirun) return itself;
     std::error_code unseen;
-    const std::string path = std::filesystem::read_symlink(itself, unseen).string();
-    if (std::filesystem::equivalent(path, itself, unseen)) return path;
+    const std::filesystem::path program = std::filesystem::read_symlink(itself, unseen);
+    if (std::filesystem::equivalent(program, itself, unseen)) return program.string();
     return "/proc/" + std::to_string(::getpid()) + "/exe";
 }
 
