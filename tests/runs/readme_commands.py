@@ -24,7 +24,7 @@ LEFT_OUT = [
     (r"^make (test-gpu|emulated|bundle)\b", "needs a GPU, or minutes of building"),
     (r"^make (bench-peers|record-cpu)\b", "fetches PyTorch, or takes hours"),
     (r"^cp jobs/site/|convoy-accept-JOBID", "writes into jobs/ of the checkout, or needs a job's log"),
-    (r"^(sbatch|srun|jobs/submit\.sh)\b", "needs a scheduler; make test-jobs runs the scripts"),
+    (r"^(sbatch|srun|scontrol|jobs/submit\.sh)\b", "needs a scheduler; make test-jobs runs the scripts"),
     (r"\b(docker|apptainer)\b", "needs a container engine"),
     (r"--from cifar-10-binary\.tar\.gz", "needs the 170 MB that make data fetches"),
     (r"recipes/(resnet50|airbench94)\.cfg|output/airbench94", "hours"),
