@@ -32,8 +32,16 @@ struct RankSpeed {
 /// second of all ranks when they exchange gradients; 0: not measured.
 LevelResult compare_speeds(const std::vector<RankSpeed>&, double together);
 
-/// Runs the level. `cluster`: to compare the speed of all ranks with; null: none. Collective; the
-/// result is the same on every rank.
+/// Returns true if a rate is more than 10 % below the usual rate of its kind. The rank is slow, or
+/// something disturbed the measurement: the verdict wants another one.
+bool is_doubtful(const std::vector<RankSpeed>&);
+
+/// Replaces `best` by `now`, but keeps higher rates of `best`. Disturbances only make a rank
+/// slower, so the highest rate is nearest to what the device can do.
+void keep_best(std::vector<RankSpeed>& best, const std::vector<RankSpeed>& now);
+
+/// Runs the level. Measures up to three times while rates are doubtful. `cluster`: to compare the
+/// speed of all ranks with; null: none. Collective; the result is the same on every rank.
 LevelResult speed_level(Comm& world, const DeviceChoice&, const SpeedCase&, const Cluster* cluster = nullptr);
 
 }  // namespace convoy

@@ -251,6 +251,24 @@ TEST(Accept, ARankThatIsAlwaysSlowIsToldFromOneThatNeighboursSlow) {
     EXPECT_EQ(once.outcome, Outcome::pass) << level_text(once);
 }
 
+TEST(Accept, SpeedsAreMeasuredAgainIfARankLooksSlowAndTheHighestCount) {
+    EXPECT_FALSE(is_doubtful(speeds({{100, 99}, {93, 92}, {98, 97}, {101, 96}})));
+    EXPECT_FALSE(is_doubtful(speeds({{100, 99}, {92, 91}})));
+    EXPECT_FALSE(is_doubtful(speeds({{100, 99}})));
+    EXPECT_TRUE(is_doubtful(speeds({{100, 99}, {80, 92}, {98, 97}, {101, 96}})));
+    EXPECT_TRUE(is_doubtful(speeds({{100, 99}, {98, 60}})));
+    // Noise hides a host at half the speed: it is within four deviations. A second measurement
+    // shows it, because noise only makes ranks slower.
+    std::vector<RankSpeed> ranks = speeds({{100, 99}, {50, 49}, {80, 97}, {101, 96}});
+    EXPECT_EQ(compare_speeds(ranks, 300).outcome, Outcome::warn);
+    EXPECT_TRUE(is_doubtful(ranks));
+    keep_best(ranks, speeds({{99, 70}, {51, 48}, {100, 60}, {60, 98}}));
+    EXPECT_EQ(ranks[0].beside, 99);
+    EXPECT_EQ(ranks[2].alone, 100);
+    EXPECT_EQ(ranks[3].beside, 98);
+    EXPECT_EQ(hosts_to_drain({compare_speeds(ranks, 300)}), std::vector<std::string>({"n1"}));
+}
+
 TEST(Accept, ALoneHostHasNoOtherThatItIsComparedWith) {
     std::vector<RankSpeed> ranks = speeds({{100, 99}, {80, 79}, {98, 97}, {101, 100}});
     for (RankSpeed& r : ranks) r.host = "n0";
