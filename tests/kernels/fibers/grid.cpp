@@ -1,6 +1,7 @@
 #include "tests/kernels/fibers/cuda_on_host.h"  // must come first: it changes CUDA's headers
 
 #include <algorithm>
+#include <atomic>
 #include <boost/context/fiber.hpp>
 #include <memory>
 #include <numeric>
@@ -96,7 +97,7 @@ struct KeepStack {
 
 Grid* running = nullptr;
 Order order = Order::forward;
-uint64_t clock_now = 1'000'000'000;
+std::atomic<uint64_t> clock_now = 1'000'000'000;
 
 Grid::Grid(dim3 block, size_t shared_bytes, const std::function<void()>& body)
     : body_(body), block_(block), shared_bytes_(shared_bytes) {
@@ -262,6 +263,7 @@ uint64_t exchange(unsigned mask, uint64_t value, int source, std::source_locatio
 int lane() { return running->lane(); }
 void* shared_memory() { return running->shared(); }
 uint64_t device_time() { return clock_now += 1000; }
+void let_device_time_pass(uint64_t nanoseconds) { clock_now += nanoseconds; }
 Traffic& traffic() {
     thread_local Traffic of_thread;
     return of_thread;

@@ -36,5 +36,7 @@ struct Traffic {
 Traffic& traffic();
 /// Returns a time in nanoseconds that is a microsecond later at every call.
 uint64_t device_time();
+/// Lets the clock of device_time() go forward.
+void let_device_time_pass(uint64_t nanoseconds);
 
 }  // namespace convoy::test
