@@ -120,9 +120,17 @@ private:
     HeldFolder run_;
 };
 
+/// Returns the words for a level in lines of progress.
+const char* phase_of(const std::string& level) {
+    for (const char* name : {"inventory", "sums", "bits", "speed", "input", "endurance"})
+        if (level == name) return name;
+    return "level";
+}
+
 /// Runs one level. Collective.
 LevelResult run_level(const std::string& name, Comm& comm, const AcceptOptions& o, const DeviceChoice& device,
                       Backend& backend, const AcceptInputs& inputs, Fingerprints& seen) {
+    const Phase phase(comm.activity(), phase_of(name));
     const bool gpu = !backend.facts().synchronous;
     const Cluster* cluster = inputs.cluster ? &*inputs.cluster : nullptr;
     if (name == "inventory")
@@ -217,7 +225,8 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
     else
         check_same_program(comm);
     Terminal terminal(stdout, comm.root());
-    const Heartbeat heartbeat(comm.activity(), terminal);
+    // In a log, lines of progress would hide those of the levels.
+    const Heartbeat heartbeat(comm.activity(), terminal, terminal.replaces() ? 5 : 60);
     Watchdog watchdog(comm, 600);
     BackendOptions all;
     all.share_device = o.share;
@@ -236,12 +245,19 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
         });
     };
     write();
+    if (folder)
+        terminal.line("results: " + folder->shown() + "; an acceptance that was stopped continues with --output " +
+                      folder->shown() + " --resume");
     for (const LevelResult& level : results.levels) print_lines(terminal, level_text(level));
     while (!results.not_run.empty()) {
         results.levels.push_back(run_level(results.not_run.front(), comm, o, device, *backend, inputs, seen));
         results.not_run.erase(results.not_run.begin());
         print_lines(terminal, level_text(results.levels.back()));
         write();
+        if (results.levels.back().outcome == Outcome::fail && !results.not_run.empty())
+            terminal.line("next: " + joined(results.not_run, ", ") +
+                          ", which may take long on a bad network or node; if you stop here, " +
+                          results.levels.back().level + " is in the results");
     }
     print_lines(terminal, verdict_text(results.levels));
     if (folder)

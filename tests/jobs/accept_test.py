@@ -48,7 +48,9 @@ class Accept(unittest.TestCase):
         job = self.submit("--nodes=4", "--only inventory,bits --level quick").ended()
         self.assertEqual(nodes_of(job), NAMES)
         self.check_lines(job, "PASS  inventory  4 nodes alike; .*", "PASS  bits       4 of 4 devices .*", "verdict: PASS")
-        self.check_lines(job, f"report: output/convoy-accept-{job.id}/report.html; .*")
+        folder = f"output/convoy-accept-{job.id}"
+        self.check_lines(job, f"report: {folder}/report.html; .*")
+        self.check_lines(job, f"results: {folder}; an acceptance that was stopped continues with --output {folder} --resume")
         self.assertEqual(acceptance(job.run)["verdict"], "PASS")
         self.assertNotIn("drain", job.log())
 
@@ -62,7 +64,8 @@ class Accept(unittest.TestCase):
     def test_a_node_with_another_kernel_fails_and_the_advice_leads_to_a_pass(self):
         cluster.hosts.change_kernel("n3")
         self.addCleanup(cluster.hosts.restore_kernel, "n3")
-        job = self.submit("--nodes=4", "--only inventory").ended("FAILED")
+        job = self.submit("--nodes=4", "--only inventory,bits --level quick").ended("FAILED")
+        self.check_lines(job, "next: bits, which may take long .*; if you stop here, inventory is in the results")
         self.assertEqual((job.fields()["ExitCode"], job.fields()["Restarts"]), ("8:0", "0"), job.log())
         self.check_lines(job, "verdict: FAIL", r"drain: n3 \(inventory\)", "Slurm: --exclude=n3", "PBS:   pbsnodes -o n3")
         found = acceptance(job.run)
