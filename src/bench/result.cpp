@@ -1,6 +1,7 @@
 #include "bench/result.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/quantile.h"

@@ -1,6 +1,7 @@
 #include "plan/step_fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 

@@ -3,6 +3,7 @@
 #include "report/scaling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <tuple>
 #include <utility>

@@ -1,5 +1,6 @@
 // Output of `convoy report`: paragraphs, tables, CSV or JSON.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

@@ -1,6 +1,7 @@
 // Results that convoy bench computes: quantiles, tables, work counted from shapes compared with
 // sums by hand, and the classes of a tape's launches.
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include <map>
 #include <set>
