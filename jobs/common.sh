@@ -175,8 +175,10 @@ model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 # Succeeds if the run was done before and kept no checkpoint: then a training writes no model. With
 # a checkpoint it writes its model again, however many steps are left.
 is_done() {
-  local kept=("$output"/checkpoints/step-*.h5)
-  [[ ! -e ${kept[0]} && -f $output/metrics.jsonl ]] && tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'
+  local kept=("$output"/checkpoints/step-*.h5) lines=$output/metrics.jsonl size
+  [[ ! -e ${kept[0]} && -f $lines ]] && size=$(stat -Lc %s "$lines" 2>/dev/null) || return 1
+  # The last line is in the last MiB. A pipe that has taken the file's place is not waited for.
+  dd if="$lines" iflag=nonblock,skip_bytes skip=$((size > 1 << 20 ? size - (1 << 20) : 0)) bs=1M count=1 2>/dev/null | tail -n 1 | grep -q '"done"'
 }
 
 # train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, from the

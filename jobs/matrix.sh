@@ -2,6 +2,17 @@
 # Sourced by common.sh: the scaling matrix. scaling() submits its allocations, and bench_on()
 # measures the cells of one.
 
+# ran_out_of_memory FOLDER: makes the file `oom` there unless bench has. bench makes none if another
+# rank than the first runs out of memory during a step. Other users may be able to put a link in the
+# place of FOLDER, so the file is made in the current folder, once that is known to be FOLDER.
+ran_out_of_memory() (
+  above=$(CDPATH='' cd "$(dirname "$1")" && env pwd -P)
+  if ! CDPATH='' cd "$1" 2>/dev/null || [[ $(env pwd -P) != "$above/$(basename "$1")" ]]; then
+    fail "$1 was exchanged while its cell was measured: start the job again, in a folder where others may not rename"
+  fi
+  [[ -e oom ]] || dd if=/dev/null of=oom conv=excl 2>/dev/null || fail "$1/oom cannot be written: check the folder and the disk"
+)
+
 # bench_on DEVICE MODEL OUT [options of convoy bench]: measures BATCHES x REPEATS cells on the ranks
 # of this job, one folder each. A folder gets its name when its cell has ended, so a second call
 # measures only the missing cells. Running out of memory (exit 7) is a result: the file `oom`.
@@ -34,7 +45,7 @@ bench_on() {
       [[ -z $asked ]] || code=85 # the job ends soon, and later continues with the next cell
       case $code in
         0) ;;
-        7) touch "$partial/oom" ;;
+        7) ran_out_of_memory "$partial" ;;
         *) finish ;;
       esac
       mv -T "$partial" "$cell"

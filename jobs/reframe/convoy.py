@@ -5,6 +5,7 @@ names its files, separated by colons. README.md in this folder says how to run t
 import json
 import os
 import re
+import stat
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -16,6 +17,8 @@ CONVOY = os.path.abspath(os.environ.get("CONVOY", f"{HERE}/../../build/convoy"))
 # other, so a word may only have these characters, and an option must be one that `convoy predict`
 # writes. No such option names a file.
 WORD = re.compile(r"-{0,2}[A-Za-z0-9][A-Za-z0-9._-]*")
+# ReFrame's names of a system and of its partitions; no space, no line end and no control character.
+SYSTEM = re.compile(r"(\*|\w[-.\w]*)(:(\*|\w[-.\w]*))?")
 OPTIONS = "--model --batch-per-rank --image-size --classes --precision --bf16-gradients --bucket-mib --bytes".split()
 
 
@@ -29,11 +32,27 @@ def check_cell(cell, path):
     require(cell.get("device") in ("cpu", "cuda"), "device")
     for key in ("ranks", "ranks_per_node"):
         require(type(cell.get(key)) is int and cell[key] > 0, key)
-    for key in ("system", "model"):
-        require(isinstance(cell.get(key), str), key)
-    for command in ("bench", "comm-test"):
-        for word in cell.get(command, {"options": []})["options"]:
+    require(SYSTEM.fullmatch(cell["system"]), "system")
+    require(WORD.fullmatch(cell["model"]), "model")
+    for command, unit in (("bench", "images/s"), ("comm-test", "GB/s")):
+        if command not in cell:
+            continue
+        for word in cell[command]["options"]:
             require(WORD.fullmatch(word) and (word[0] != "-" or word in OPTIONS), command)
+        numbers, last = cell[command]["reference"][:-1], cell[command]["reference"][-1:]
+        require(len(numbers) == 3 and last == [unit] and type(numbers[0]) in (int, float), command)
+        require(all(limit is None or type(limit) in (int, float) for limit in numbers[1:]), command)
+
+
+def text_of(path):
+    """Reads no pipe, which it would wait for, and no more than references of a large cluster have."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path}: is not a regular file")
+        text = file.read((1 << 20) + 1)
+    if len(text) > 1 << 20:
+        raise ValueError(f"{path}: is longer than 1 MiB")
+    return text.decode()
 
 
 def read_cells():
@@ -42,10 +61,13 @@ def read_cells():
         raise ValueError("CONVOY_REFERENCES names no file: write one with convoy predict --as reframe")
     cells = []
     for path in paths.split(":"):
-        with open(path, encoding="utf-8") as file:
-            more = json.load(file)
-        for cell in more:
-            check_cell(cell, path)
+        text = text_of(path)
+        try:
+            more = json.loads(text)
+            for cell in more:
+                check_cell(cell, path)
+        except (AttributeError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{path}: is not as convoy predict --as reframe writes it") from None
         cells += more
     return cells
 

@@ -46,11 +46,6 @@ std::string own_advice(int code) {
     }
 }
 
-std::string name_of_user(uid_t user) {
-    const passwd* known = ::getpwuid(user);
-    return known ? known->pw_name : "user " + std::to_string(user);
-}
-
 /// Returns "PATH belongs to USER, with mode 0750" for the folder on the way to `path` that this
 /// user may not enter. If there is none, PATH is `path`. Empty if stat() fails on the way.
 std::string whose(const std::string& path) {
@@ -70,6 +65,11 @@ std::string whose(const std::string& path) {
 }  // namespace
 
 Inaccessible::~Inaccessible() = default;
+
+std::string name_of_user(uid_t user) {
+    const passwd* known = ::getpwuid(user);
+    return known ? known->pw_name : "user " + std::to_string(user);
+}
 
 std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path) {
     const std::string own = own_advice(code);

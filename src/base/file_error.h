@@ -1,6 +1,8 @@
 // Messages for files that could not be opened, read or written: the reason and advice for each
 // errno. None of them means that the file is damaged.
 #pragma once
+#include <sys/types.h>
+
 #include <string>
 
 #include "base/error.h"
@@ -21,5 +23,8 @@ std::string reason_and_advice(int code, const std::string& otherwise, const std:
 
 /// Throws Inaccessible: "PATH: cannot be read: REASON; ADVICE", as reason_and_advice() words it.
 [[noreturn]] void cannot_read(const std::string& path, int code, const std::string& otherwise);
+
+/// Returns the name of a user, or "user 1234" if the system knows none.
+std::string name_of_user(uid_t user);
 
 }  // namespace convoy

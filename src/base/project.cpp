@@ -5,8 +5,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string_view>
+
+#include "base/error.h"
+#include "base/file_error.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -37,6 +41,51 @@ bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& 
     return true;
 }
 
+/// Returns a file below `folder`, at any depth, that belongs to none of `owners`, or a link to one;
+/// empty if there is none. Python imports nothing whose name begins with a dot.
+fs::path strangers_file(const std::set<uid_t>& owners, const fs::path& folder) {
+    std::error_code unseen;
+    fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, unseen);
+    for (; !unseen && entry != fs::recursive_directory_iterator(); entry.increment(unseen)) {
+        if (entry->path().filename().native().starts_with("."))
+            entry.disable_recursion_pending();
+        else if (!is_of(owners, folder, entry->path().lexically_relative(folder)))
+            return entry->path();
+    }
+    return unseen ? folder : fs::path();
+}
+
+/// Returns the path of a file of the checkout that counts, else an empty one. With `strange`, the
+/// other files of its folder must count too; if they do not, `strange` is one of these.
+fs::path file_that_counts(const fs::path& relative, fs::path* strange) {
+    const auto counts = [&](const std::set<uid_t>& owners, const fs::path& home, const fs::path& below) {
+        if (!is_of(owners, home, below)) return false;
+        const fs::path found = strange ? strangers_file(owners, (home / below).parent_path()) : fs::path();
+        if (!found.empty()) *strange = found;
+        return found.empty();
+    };
+    const fs::path self = executable(), checkout = self.parent_path().parent_path(), sources = CONVOY_SOURCES;
+    std::set<uid_t> owners{0, ::geteuid()};
+    struct stat status{};
+    if (::stat(running, &status) == 0) owners.insert(status.st_uid);
+    std::set<uid_t> of_checkout = owners;
+    // The owner of the checkout could replace the executable too, so trust that owner's files.
+    if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
+    if (counts(of_checkout, checkout, relative)) return checkout / relative;
+    // The folders above the sources too: where they were removed, others may make them again.
+    const bool is_own = sources.is_absolute() && counts(owners, "/", sources.relative_path() / relative);
+    return is_own ? sources / relative : fs::path();
+}
+
+/// Returns the path below $CONVOY_HOME, empty if there is no such file. Nothing if it is not set.
+std::optional<std::string> file_of_home(const std::string& relative) {
+    const char* home = std::getenv("CONVOY_HOME");
+    if (!home || !*home) return std::nullopt;
+    std::error_code unseen;
+    const fs::path path = fs::path(home) / relative;
+    return fs::exists(path, unseen) ? path.string() : "";
+}
+
 /// Returns the path of this executable, or of the file that its owner has put there since, as a
 /// build does. Empty if there is neither. Another user's file does not count: in /tmp, others can
 /// make one where the executable was removed.
@@ -54,22 +103,23 @@ std::string own_executable() {
 }  // namespace
 
 std::string project_file(const std::string& relative) {
-    std::error_code unseen;
-    if (const char* home = std::getenv("CONVOY_HOME"); home && *home) {
-        const fs::path path = fs::path(home) / relative;
-        return fs::exists(path, unseen) ? path.string() : "";
-    }
-    const fs::path self = executable(), checkout = self.parent_path().parent_path(), sources = CONVOY_SOURCES;
-    std::set<uid_t> owners{0, ::geteuid()};
+    if (const std::optional<std::string> named = file_of_home(relative)) return *named;
+    return file_that_counts(relative, nullptr).string();
+}
+
+std::string project_script(const std::string& relative) {
+    const std::string own = "name a checkout of your own: CONVOY_HOME=/path/to/convoy";
+    const std::optional<std::string> named = file_of_home(relative);
+    fs::path strange;
+    const std::string path = named ? *named : file_that_counts(relative, &strange).string();
     struct stat status{};
-    if (::stat(running, &status) == 0) owners.insert(status.st_uid);
-    std::set<uid_t> of_checkout = owners;
-    // The owner of the checkout could replace the executable too, so trust that owner's files.
-    if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
-    if (is_of(of_checkout, checkout, relative)) return (checkout / relative).string();
-    // The folders above the sources too: where they were removed, others may make them again.
-    const bool is_own = sources.is_absolute() && is_of(owners, "/", sources.relative_path() / relative);
-    return is_own ? (sources / relative).string() : "";
+    if (path.empty() && !strange.empty() && ::lstat(strange.c_str(), &status) == 0)
+        fail(Exit::bad_input, strange.string() + (S_ISLNK(status.st_mode) ? ": is a link of " : ": belongs to ") +
+                                  name_of_user(status.st_uid) + ", and " + relative +
+                                  " could import another user's code by it; remove it, or " + own);
+    if (path.empty())
+        fail(Exit::bad_input, relative + " is not in this executable's checkout, or belongs to another user; " + own);
+    return path;
 }
 
 std::string own_command() {

@@ -10,6 +10,11 @@ namespace convoy {
 /// may create files where the executable was copied or built.
 std::string project_file(const std::string& relative);
 
+/// Like project_file(), for a Python script, which imports others of its folder: all in this folder
+/// must belong to the same owners, else it is ignored. Throws Exit::bad_input if no script counts,
+/// and names another user's file that is in the way.
+std::string project_script(const std::string& relative);
+
 /// Returns the command that starts this executable from the current folder, for messages:
 /// "build/convoy", or its whole path. It names the file that the executable's owner has put there
 /// since, as a build does. It is "convoy" if the file was removed, or is another user's.

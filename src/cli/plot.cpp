@@ -25,12 +25,7 @@ constexpr const char* script = "src/plot/plot.py";
 
 /// Returns the start of the command: Python and the script.
 std::vector<std::string> command_of_plot() {
-    const std::string path = project_file(script);
-    if (path.empty())
-        fail(Exit::bad_input,
-             std::string(script) +
-                 " is not in this executable's checkout, or belongs to another user; name a checkout of your own: "
-                 "CONVOY_HOME=/path/to/convoy");
+    const std::string path = project_script(script);
     const std::string folder = path.substr(0, path.rfind('/'));
     return {python_for_plots(folder + "/requirements.txt"), path};
 }

@@ -18,8 +18,18 @@ import posix
 
 sys.path[:] = [place for place in sys.path if place.startswith("/") and place != posix.readlink("/proc/self/cwd")]
 import os
+from importlib.machinery import FileFinder, SourceFileLoader
+
+
+class Source(SourceFileLoader):
+    """A module beside this script. Its byte code is not used: others may be able to write into __pycache__."""
+
+    def get_code(self, fullname):
+        return self.source_to_code(self.get_data(self.path), self.path)
+
 
 sys.path.append(os.path.dirname(os.path.realpath(__file__)))
+sys.path_importer_cache[sys.path[-1]] = FileFinder(sys.path[-1], (Source, [".py"]))
 sys.dont_write_bytecode = True  # no __pycache__ in a checkout
 import argparse
 import signal

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/input_file.h"
+#include "base/json_shape.h"
 #include "base/quantile.h"
 #include "base/text.h"
 #include "model/models.h"
@@ -196,7 +197,9 @@ RunSummary without_memory(const std::string& run) {
     RunSummary s;
     s.run = run;
     const std::string path = run + "/oom", advice = "remove it, or measure again";
-    const auto j = nlohmann::json::parse(text_of_input(path, 1 << 20, advice), nullptr, false);
+    const std::string text = text_of_input(path, 1 << 20, advice);
+    if (!has_modest_shape(text)) fail(Exit::bad_input, path + ": is damaged; " + advice);
+    const auto j = nlohmann::json::parse(text, nullptr, false);
     if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, path + ": is damaged; " + advice);
     if (s.ranks < 1) read_name(fs::path(run).filename().string(), s);
     s.global_batch = s.batch_per_rank * s.ranks;

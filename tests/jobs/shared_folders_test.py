@@ -1,6 +1,7 @@
 """Files that job scripts write in folders that others may write, and lines that they read from a
 host file. Needs neither root nor a scheduler."""
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -44,6 +45,24 @@ class SharedFolders(words.Words):
         code, _, err = self.bash("source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
         self.assertNotEqual(code, 0)
         self.assertEqual(os.listdir(f"{self.dir}/victim"), [], err)
+
+    def test_no_file_is_made_through_a_link_in_the_place_of_a_cell(self):
+        for place in ("../victim", f"{self.dir}/victim", "nowhere"):
+            for folder in ("victim", "out"):
+                shutil.rmtree(f"{self.dir}/{folder}", ignore_errors=True)
+                os.makedirs(f"{self.dir}/{folder}")
+            # while it runs out of memory
+            self.stub("build/convoy", f'while [[ $1 != --output ]]; do shift; done; mv "$2" out/away; ln -s {place} "$2"; exit 7')
+            code, _, err = self.bash("source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
+            self.assertEqual(code, 2, err)
+            self.assertIn("was exchanged while its cell was measured", err)
+            self.assertEqual(os.listdir(f"{self.dir}/victim"), [])
+            self.assertFalse(os.path.exists(f"{self.dir}/out/1n1g-b8-r1"))
+
+    def test_no_file_is_made_through_a_link_in_a_cell(self):
+        self.stub("build/convoy", 'while [[ $1 != --output ]]; do shift; done; ln -s ../../new "$2/oom"; exit 7')
+        self.refused("oom cannot be written", "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
+        self.assertFalse(os.path.exists(f"{self.dir}/new"))
 
     def test_a_cell_removes_nothing_that_was_there(self):
         for folder in ("out/.1n1g-b8-r1", "out/.1n1g-b8-r1.aaaaaa", "victim"):
@@ -119,6 +138,17 @@ class SharedFolders(words.Words):
         self.stub("bin/dd", 'rm plain.cfg; mkfifo plain.cfg; exec /bin/dd "$@"')
         code, out, err = self.bash("source jobs/common.sh; launch=(env); read_arguments plain.cfg; given lr || echo none")
         self.assertEqual((code, out), (0, "none\n"), err)
+
+    def test_no_pipe_that_takes_the_place_of_the_records_is_waited_for(self):
+        is_done = "source jobs/common.sh; output=run; is_done && echo done || echo other"
+        os.makedirs(f"{self.dir}/run")
+        done = '{"kind": "event", "event": "done"}\n'
+        for lines, answer in ((done, "done"), ("x" * (3 << 20) + "\n" + done, "done"), (done + "x" * (3 << 20) + "\n", "other")):
+            self.write("run/metrics.jsonl", lines)
+            self.assertEqual(self.bash(is_done)[:2], (0, f"{answer}\n"))
+        for program in ("dd", "tail"):  # whichever reads the file
+            self.stub(f"bin/{program}", f'rm run/metrics.jsonl; mkfifo run/metrics.jsonl; exec {shutil.which(program)} "$@"')
+        self.assertEqual(self.bash(f"timeout 20 bash -c '{is_done}'")[:2], (0, "other\n"))
 
     def test_the_options_of_a_recipe_are_seen(self):
         self.write("plain.cfg", "# data = no\n  output\t= here\nlr=1\0\n")

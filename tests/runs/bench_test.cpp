@@ -256,7 +256,9 @@ TEST(Bench, AUsersFileWithTheNameOfAResultStays) {
     const std::string path = dir.path("run/oom");
     const std::string start =
         "bench --model linear --batch-per-rank 2 --warmup 0 --steps 2 --output " + dir.path("run");
-    for (const char* text : {"notes on memory", "[]", "{\"memory\": 1}"}) {
+    const std::string deep = "{\"batch_per_rank\": " + std::string(40, '[') + std::string(40, ']') + "}";
+    for (const std::string& text :
+         {std::string("notes on memory"), std::string("[]"), std::string("{\"memory\": 1}"), deep}) {
         write_file(path, text);
         EXPECT_EQ("", refusal(convoy_alone(start), Exit::usage, {path + ": is not of a measurement", "--output"}));
         EXPECT_EQ(read_file(path), text);

@@ -145,6 +145,62 @@ TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
     record_fault("scripts of another user beside the executable's folder", "not run", "as promised", 3);
 }
 
+// Others may write into the folder of a group's checkout. The scripts of the executable's sources
+// are run instead.
+TEST_F(PlotStrangers, ScriptsBesideAFileOfAnotherUserAreNotRun) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
+    fs::create_directories(dir_.path("bin"));
+    const std::string copy = dir_.path("bin/convoy"), folder = dir_.path("src/plot");
+    fs::copy(convoy_, copy);
+    fs::create_directories(dir_.path("src"));
+    fs::copy(scripts_, folder, fs::copy_options::recursive);
+    const std::string module = folder + "/convoy_plot_files.py", own = folder + "/own/__init__.py";
+    const std::string link = folder + "/link.py", swap = folder + "/.plot.py.swp";
+    write_file(module, mark("a module"));
+    EXPECT_EQ(there(copy + " plot " + run_).code, 9) << "the user's own is run";
+    for (const std::string& path : {own, swap}) write_file(path, "");
+    fs::create_symlink(module, link);
+    ASSERT_EQ(::lchown(swap.c_str(), 65534, 65534), 0);
+    EXPECT_EQ(there(copy + " plot " + run_).code, 9) << "no module begins with a dot";
+    fs::remove(ran_);
+    const bool may_mount = run("unshare -m mount -t tmpfs none " + here_).code == 0;
+    for (const std::string& path : {module, own, link}) {
+        ASSERT_EQ(::lchown(path.c_str(), 65534, 65534), 0);
+        EXPECT_EQ("", failure(there(copy + " plot " + run_))) << path;
+        expect_picture(run_ + "/metrics.png");
+        if (may_mount) {  // without these sources, no scripts are left
+            const std::string command = copy + " plot " + run_;
+            EXPECT_EQ("",
+                      refusal(there("unshare -m sh -c 'mount -t tmpfs none " + scripts_ + " && exec " + command + "'"),
+                              Exit::bad_input, {path + ": ", "src/plot/plot.py could", "CONVOY_HOME="}));
+        }
+        ASSERT_EQ(::lchown(path.c_str(), 0, 0), 0);
+    }
+    EXPECT_FALSE(fs::exists(ran_));
+    record_fault("files of another user beside the scripts of `plot`", "the scripts are not run", "as promised", 3);
+}
+
+// Python would not compare such byte code with the module beside which it is.
+TEST_F(PlotStrangers, NoByteCodeBesideTheScriptsIsRun) {
+    const std::string copy = dir_.path("scripts"), path = "import sys; sys.path.append('" + copy + "'); ";
+    fs::copy(scripts_, copy);
+    for (const std::string module : {"convoy_plot_files", "convoy_plot_base", "convoy_plot_metrics"}) {
+        write_file(dir_.path("planted.py"), mark(module));
+        ASSERT_EQ("", failure(there(python_ + " -c \"import importlib.util as u, py_compile as p; p.compile('" +
+                                    dir_.path("planted.py") + "', u.cache_from_source('" + copy + "/" + module +
+                                    ".py'), invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)\"")));
+        EXPECT_EQ(there(python_ + " -c \"" + path + "import " + module + "\"").code, 9)
+            << "else this test shows nothing";
+    }
+    fs::remove(ran_);
+    EXPECT_EQ("", failure(there(python_ + " " + copy + "/plot.py " + run_)));
+    EXPECT_EQ("", failure(there(python_ + " " + copy + "/timeline.py " + trace())));
+    there(python_ + " " + copy + "/to_tensorboard.py " + run_);
+    EXPECT_FALSE(fs::exists(ran_)) << read_file(ran_);
+    expect_picture(run_ + "/metrics.png");
+    record_fault("byte code in `__pycache__` of the scripts of `plot`", "not run", "as promised", 3);
+}
+
 // The link may lead to the user's own scripts when it is looked at, and elsewhere a moment later.
 TEST_F(PlotStrangers, LinksOfAnotherUserToScriptsAreNotFollowed) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's links";

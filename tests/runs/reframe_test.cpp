@@ -1,6 +1,7 @@
 // jobs/reframe/convoy.py, run by ReFrame itself with its local scheduler on two cores. It needs
 // .deps/reframe (bash .ci/deps.sh reframe), or any reframe in PATH.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -114,6 +115,57 @@ TEST_F(Reframe, ReferencesOfOthersRunNoCommandAndNameNoFile) {
     EXPECT_FALSE(started_with({"--model", "m", "-v"}, "cpu", true));
     EXPECT_FALSE(std::filesystem::exists(dir_.path("ran")));
     EXPECT_TRUE(started_with({"--model", "m", "--bucket-mib", "2.5"}, "cpu", false)) << "else this test shows nothing";
+}
+
+// ReFrame prints the names of a cell and the units of its references.
+TEST_F(Reframe, ReferencesOfOthersDoNotSteerTheTerminal) {
+    const auto printed = [&](const std::string& key, const std::string& text) {
+        nlohmann::json cell = {
+            {"system", "*"},
+            {"model", "m"},
+            {"device", "cpu"},
+            {"ranks", 1},
+            {"ranks_per_node", 1},
+            {"bench", {{"options", {"--model", "m"}}, {"reference", {1, -0.1, nullptr, "images/s"}}}}};
+        if (key == "bench")
+            cell[key]["reference"][3] = text;
+        else
+            cell[key] = text;
+        write_file(dir_.path("references.json"), nlohmann::json({cell}).dump());
+        const Finished f = with_references("CONVOY=/bin/true", "Accept");
+        return f.out + f.err;
+    };
+    for (const std::string key : {"system", "model", "bench"})
+        for (const char* text : {"x\x1b[2J", "x\n[  PASSED  ] forged"}) {
+            const std::string all = printed(key, text);
+            EXPECT_NE(all.find("'" + key + "' of a cell is not as convoy predict"), std::string::npos) << all;
+            EXPECT_EQ(all.find('\x1b'), std::string::npos) << key;
+            EXPECT_EQ(all.find("forged"), std::string::npos) << key;
+        }
+    for (const std::string system : {"*:default", "caf\u00e9:gpu"}) {
+        const std::string all = printed("system", system);
+        EXPECT_EQ(all.find("of a cell is not as"), std::string::npos) << system << ": " << all;
+    }
+}
+
+TEST_F(Reframe, FilesThatAreNoReferencesAreRefused) {
+    const std::string path = dir_.path("references.json");
+    const auto refused = [&](const std::string& words) {
+        const Finished f = with_references("CONVOY=/bin/true", "Accept");
+        EXPECT_NE(f.out.find("value error: " + path + ": " + words), std::string::npos) << f.out << f.err;
+        EXPECT_EQ((f.out + f.err).find("Traceback"), std::string::npos) << f.out << f.err;
+    };
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    refused("is not a regular file");
+    std::filesystem::remove(path);
+    write_file(path, std::string((1 << 20) + 1, ' '));
+    refused("is longer than 1 MiB");
+    for (const std::string& text :
+         {std::string(200'000, '['), std::string("[1]"), std::string("1"), std::string("[{}]"),
+          std::string(R"([{"device": "cpu", "ranks": 1, "ranks_per_node": 1}])")}) {
+        write_file(path, text);
+        refused(text == "[{}]" ? "'device' of a cell is not as" : "is not as convoy predict");
+    }
 }
 
 }  // namespace

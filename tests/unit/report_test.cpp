@@ -202,6 +202,19 @@ TEST_F(Report, NumbersOfAnotherKindOfMachineAreRefused) {
     record_fault("a file `oom` whose numbers no machine has", "`report`: one line, exit 3", "as promised", refused);
 }
 
+// A parser takes 70 times the memory of nested lists.
+TEST_F(Report, AResultThatIsNestedDeeplyIsRefused) {
+    fs::create_directories(dir_.path("run"));
+    int refused = 0;
+    for (const std::string& text : {std::string(1 << 20, '['), R"({"ranks": 4, "batch_per_rank": 4, "message": )" +
+                                                                   std::string(40, '[') + std::string(40, ']') + "}"}) {
+        write_file(dir_.path("run/oom"), text);
+        refused += refusal(report("run"), Exit::bad_input, {"run/oom", "damaged"}) == "";
+    }
+    EXPECT_EQ(refused, 2);
+    record_fault("a file `oom` that is nested deeply", "`report`: one line, exit 3", "as promised", refused);
+}
+
 TEST_F(Report, AttributesThatNoMachineHasAreNotKnown) {
     fs::create_directories(dir_.path("run"));
     Metrics m(dir_.path("run"));
