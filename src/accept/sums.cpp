@@ -92,14 +92,14 @@ std::pair<size_t, size_t> common_end(const NodeSums& s, double limit, const std:
 
 constexpr double slow = 0.7;  // a node or pair is slow below this share of what sound ones reach
 
-/// What is slower than the rest.
+/// The parts that are slower than the rest.
 struct SlowParts {
-    struct Node {
+    struct SlowNode {
         size_t node;
         std::string others;  ///< the nodes with which it is slow, in words
     };
     std::vector<size_t> inside;                    ///< nodes
-    std::vector<Node> nodes;                       ///< that have slow links to others
+    std::vector<SlowNode> nodes;                   ///< that have slow links to others
     std::vector<std::pair<size_t, size_t>> pairs;  ///< of two other nodes
     double sound_inside = 0, sound_pair = 0;       ///< what sound ones reach; 0: too few nodes to know
 };
