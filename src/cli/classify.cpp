@@ -311,6 +311,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
         file = read_model_file(path);
         if (o.data.empty()) check_takes_pictures(path, file);
         graph = with_precision(fuse(build_model(file.model)), o.precision, backend->facts().channel_multiple);
+        check_tensors(path, graph);
     });
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(path, file, state, *backend); });
