@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
-#include <sstream>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/support/support.h"
 
@@ -168,6 +169,27 @@ TEST_F(TarIndex, ManyArchivesInOneTakeTheTimeOfTheirBytes) {
     };
     const double apart = seconds(one_ + std::string(block, '\0')), together = seconds(one_);
     EXPECT_LT(apart, 8 * together) << together << " s without the marks";
+}
+
+// An archive of a few kilobytes may be followed by terabytes of nothing, which took hours.
+TEST_F(TarIndex, HolesAfterTheEndAreNotRead) {
+    const auto names = [&] {
+        const InputBytes file(path_);
+        std::string all;
+        index_tar(file, 0, file.size(), [&](const TarPlace& place) { all += place.name + " "; });
+        return all;
+    };
+    constexpr int64_t hole = int64_t(64) << 30;
+    write_file(path_, one_ + end_mark);
+    std::filesystem::resize_file(path_, hole);
+    const std::clock_t start = std::clock();
+    EXPECT_EQ(names(), "a/one ");
+    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(hole) << two_ << end_mark;
+    EXPECT_EQ(names(), "a/one b/two ");
+    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(hole - 10'000) << "junk";
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"at byte " + std::to_string(hole - 10'000), "no archive follow"},
+                                   names));
+    EXPECT_LT(double(std::clock() - start) / CLOCKS_PER_SEC, 2) << "64 GiB of zeros take tens of seconds";
 }
 
 TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
