@@ -16,7 +16,7 @@ namespace convoy {
 namespace {
 
 constexpr int64_t block = 512, most_header_bytes = 1 << 20;
-constexpr size_t most_name_bytes = 32 << 10;
+constexpr size_t most_name_bytes = 4 << 10;  // PATH_MAX
 
 /// One header of 512 bytes.
 class Header {
@@ -138,7 +138,7 @@ private:
             bad("holds a sparse file, which is not read: pack it without --sparse");
         if (header.type() == 'M') bad("is a volume of a larger archive, which is not read: unpack that with tar -M");
         const std::string name = extended_.name.empty() ? header.name() : extended_.name;
-        if (name.size() > most_name_bytes) bad("a name is longer than 32 KiB: it is damaged");
+        if (name.size() > most_name_bytes) bad("a name is longer than 4 KiB: it is damaged");
         if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // '/': a folder, before POSIX
         if (header.is_link()) visit({.name = name, .is_link = true});
         if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();
