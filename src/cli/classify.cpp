@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/byte_budget.h"
 #include "base/durable.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
@@ -103,8 +104,11 @@ public:
 
     size_t image_bytes() const { return size_t(height_) * size_t(width_) * size_t(channels_); }
     /// Writes an image [height, width, channels]. Throws BadImage.
-    void read(const Picture& picture, uint8_t* to) const {
+    void read(const Picture& picture, uint8_t* to) {
+        ByteBudget::Part decoded_bytes(decoded_), resized_bytes(resized_);
         RgbImage image, resized;
+        image.before_pixels = [&](size_t bytes) { decoded_bytes.take(bytes); };
+        resized.before_pixels = [&](size_t bytes) { resized_bytes.take(bytes); };
         const std::vector<uint8_t> file = read_picture(picture);
         decode_image(file, image);
         const Resize how = short_side_ > 0 ? Resize{.kind = Resize::Kind::short_side, .short_side = short_side_}
@@ -127,12 +131,15 @@ private:
             *to = uint8_t((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
     }
 
+    // Pictures of all threads. A few kilobytes may decode to 300 MB.
+    static constexpr size_t most_bytes = size_t(1) << 30;
     const int height_, width_, channels_, short_side_;
+    ByteBudget decoded_{most_bytes}, resized_{most_bytes};
 };
 
 /// Reads pictures in parallel into `pixels` [pictures, height, width, channels]. Returns why each
 /// could not be read, or "".
-std::vector<std::string> read_all(std::span<const Picture> pictures, const PictureReader& reader, int threads,
+std::vector<std::string> read_all(std::span<const Picture> pictures, PictureReader& reader, int threads,
                                   std::vector<uint8_t>& pixels) {
     std::vector<std::string> faults(pictures.size());
     pixels.assign(pictures.size() * reader.image_bytes(), 0);
@@ -234,7 +241,7 @@ void classify_pictures(Comm& comm, Backend& backend, const ClassifyOptions& o, c
     const size_t ranks = size_t(comm.size());
     const auto per_rank = size_t(std::min<int64_t>(o.batch, int64_t((pictures.size() + ranks - 1) / ranks)));
     Classifier classifier(backend, graph, state, file.preprocessing, int(per_rank));
-    const PictureReader reader(file);
+    PictureReader reader(file);
     const int threads = o.threads > 0 ? o.threads : comm.fair_threads();
     const Phase phase(comm.activity(), "classification", "picture", 0, int64_t(pictures.size()));
     std::vector<uint8_t> pixels;
@@ -311,6 +318,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
         file = read_model_file(path);
         if (o.data.empty()) check_takes_pictures(path, file);
         graph = with_precision(fuse(build_model(file.model)), o.precision, backend->facts().channel_multiple);
+        check_tensors(path, graph);
     });
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(path, file, state, *backend); });

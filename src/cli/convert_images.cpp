@@ -250,8 +250,19 @@ std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& 
 }
 
 /// Runs `work`, in which ranks do not wait for one another. An error of one rank ends the job at
-/// once, because the others may still work for hours.
-void each_alone(Comm& comm, const std::function<void()>& work) { comm.size() == 1 ? comm.together(work) : work(); }
+/// once, because the others may still work for hours. An only rank removes the unpacked archives
+/// then; other ranks would still read them.
+void each_alone(Comm& comm, const ConversionFolder& folder, const std::function<void()>& work) {
+    if (comm.size() > 1) return work();
+    comm.together([&] {
+        try {
+            work();
+        } catch (const Error&) {
+            folder.remove_unpacked();
+            throw;
+        }
+    });
+}
 
 /// Lists the images on rank 0, and prints which part of the work is left. Returns the folder's
 /// mark.
@@ -297,13 +308,13 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     });
     share_work(comm, *folder, work);
     Mine mine(comm, o, work, *folder);
-    each_alone(comm, [&] { mine.convert(); });
+    each_alone(comm, *folder, [&] { mine.convert(); });
     const std::vector<ShardRecord> records = gather(comm, mine.records());
     PixelCounts pixels(3);
     for (const ShardRecord& record : records)
         if (record.split == "train") pixels.add(record.pixels);
     std::vector<ManifestEntry> sealed;
-    each_alone(comm, [&] { sealed = mine.seal(pixels.statistics()); });
+    each_alone(comm, *folder, [&] { sealed = mine.seal(pixels.statistics()); });
     const std::vector<ManifestEntry> manifest = gather(comm, sealed);
     std::string kept;
     comm.together([&] {

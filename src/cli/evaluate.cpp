@@ -171,6 +171,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         check_data(o.path, file, o.data, reader->info());
         check_views(o.views, reader->info(), file.preprocessing);
         graph = with_precision(fuse(build_model(file.model)), o.precision, backend->facts().channel_multiple);
+        check_tensors(o.path, graph);
     });
     if (o.path != o.given) terminal.line("model     " + o.path + ", of the run in " + o.given);
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t most_record_bytes = 64 << 20;
 constexpr const char *identity_file = "conversion.json", *shards_folder = "shards", *records_folder = "records";
-constexpr const char *begin_of_unpacked = "/unpacked-", *lock_name = "lock";
+constexpr const char *begin_of_unpacked = "unpacked-", *lock_name = "lock";
 const std::string begin_of_mark = "mark-";
 constexpr size_t mark_characters = 20;
 constexpr const char* advice = "choose another --to";
@@ -122,8 +122,14 @@ void ConversionFolder::join(const std::string& mark) {
 }
 
 FilePlace ConversionFolder::source(const std::string& path) const {
-    if (!path.starts_with(path_ + begin_of_unpacked)) return path;
+    if (!path.starts_with(path_ + "/" + begin_of_unpacked)) return path;
     return {own_->held(), path.substr(path_.size() + 1)};
+}
+
+void ConversionFolder::remove_unpacked() const {
+    std::error_code ignored;
+    for (const std::string& name : own_->held().names(ignored))
+        if (is_of_conversion(name) && name.starts_with(begin_of_unpacked)) ignored = own_->held().remove_tree(name);
 }
 
 ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) {

@@ -45,6 +45,9 @@ public:
     /// Returns the place where this rank reads a source, even if the source was unpacked into the
     /// folder.
     FilePlace source(const std::string& path) const;
+    /// Removes the archives that were unpacked into the folder. Call it when a conversion failed,
+    /// because the next run resumes with its shards, but unpacks archives again.
+    void remove_unpacked() const;
     /// The content of the folder when this conversion started: nothing, shards of the same
     /// conversion, or of another one.
     enum class Before { nothing, same, other };

@@ -151,8 +151,7 @@ void decode_bmp(FileBytes bytes, RgbImage& to) {
     const BmpHeader header(bytes);
     to.note(ImageNote::bmp);
     if (header.has_alpha()) to.note(ImageNote::alpha);
-    to.height = header.height();
-    to.width = header.width();
+    to.set_size(header.height(), header.width());
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     const bool indices = header.bits() <= 8;
     const std::array<uint8_t, 256 * 3> colours = indices ? header.colours() : std::array<uint8_t, 256 * 3>{};

@@ -3,6 +3,7 @@
 // of these it is. No memory is allocated for sizes that the file's bytes cannot hold.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -49,7 +50,15 @@ struct RgbImage {
     int height = 0, width = 0;      ///< after the EXIF orientation is applied
     std::vector<uint8_t> pixels{};  ///< [height, width, 3]
     uint32_t notes = 0;             ///< bit i: ImageNote i
+    /// Called with the bytes of `pixels` before a decoder or resize() takes memory for them. It may
+    /// wait. A decoder may take twice as much for a time.
+    std::function<void(size_t bytes)> before_pixels{};
 
+    void set_size(int rows, int columns) {
+        height = rows;
+        width = columns;
+        if (before_pixels) before_pixels(size_t(rows) * size_t(columns) * 3);
+    }
     void note(ImageNote which) { notes |= 1u << int(which); }
     bool has(ImageNote which) const { return notes >> int(which) & 1; }
 };

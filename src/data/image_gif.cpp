@@ -141,8 +141,7 @@ void decode_gif(FileBytes bytes, RgbImage& to) {
     to.note(ImageNote::gif);
     if (!reader.table()) to.note(ImageNote::grey);
     if (reader.transparent() >= 0) to.note(ImageNote::alpha);
-    to.height = int(height);
-    to.width = int(width);
+    to.set_size(int(height), int(width));
     to.pixels.resize(size_t(height * width) * 3);
     const std::array<uint8_t, 256 * 3> colours = colours_of(reader.table());
     const auto put = [&](uint8_t* pixel, int index) { std::memcpy(pixel, &colours[size_t(index) * 3], 3); };

@@ -141,8 +141,7 @@ void decode_jpeg(FileBytes bytes, RgbImage& to) {
     if (!inks && cinfo.num_components != 1 && cinfo.num_components != 3)
         throw BadImage(ImageFault::other_format, "is a JPEG of " + std::to_string(cinfo.num_components) + " channels");
     cinfo.out_color_space = inks ? JCS_CMYK : JCS_RGB;  // grey: libjpeg copies the channel
-    to.height = int(cinfo.image_height);
-    to.width = int(cinfo.image_width);
+    to.set_size(int(cinfo.image_height), int(cinfo.image_width));
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     const int orientation = reader.orientation();  // read before the end frees its segment
     std::vector<uint8_t> four(inks ? size_t(to.width) * 4 : 0);

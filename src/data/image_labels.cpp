@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/shorten.h"
 #include "data/image_list.h"
 #include "data/image_names.h"
 
@@ -22,7 +23,7 @@ ClassTable read_classes(const std::string& file) {
         if (line.empty()) continue;
         const size_t blank = line.find_first_of(" \t");
         const std::string id = line.substr(0, blank);
-        if (!seen.insert(id).second) fail(Exit::bad_input, file + ": names " + id + " twice; " + advice);
+        if (!seen.insert(id).second) fail(Exit::bad_input, file + ": names " + shortened(id) + " twice; " + advice);
         table.ids.push_back(id);
         table.names.push_back(blank == std::string::npos ? id : line.substr(line.find_first_not_of(" \t", blank)));
     }
@@ -30,7 +31,9 @@ ClassTable read_classes(const std::string& file) {
     return table;
 }
 
-std::string first_of(const ListedImage& image) { return "'" + image.label + "' (of " + image.name + ")"; }
+std::string first_of(const ListedImage& image) {
+    return "'" + shortened(image.label) + "' (of " + shortened(image.name) + ")";
+}
 
 void set_numbers(ImageList& list, int64_t classes) {
     for (ListedImage& image : list.images) {

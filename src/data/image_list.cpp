@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/shorten.h"
 #include "data/image_folder.h"
 #include "data/image_formats.h"
 #include "data/image_members.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
-constexpr size_t most_line_bytes = 64 << 10;  // a member's name in an archive has at most 32 KiB
+constexpr size_t most_line_bytes = 64 << 10;  // a member's name in an archive has at most 4 KiB
 
 /// A line "PATH LABEL", split at its last blank.
 struct ListLine {
@@ -121,10 +122,12 @@ const ListedImage& find_member(const std::string& path, const MembersByName& mem
     std::vector<const ListedImage*> found = members.named(normal, members.by_member);
     if (found.empty()) found = members.named(normal, members.by_name);
     if (found.empty()) found = members.ending_alike(normal);
-    if (found.empty()) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
-    const auto place = [&](const ListedImage& image) { return of.sources[image.source].shown + ": " + image.member; };
+    if (found.empty()) fail(Exit::bad_input, list + ": " + shortened(path) + " is in none of the archives; check both");
+    const auto place = [&](const ListedImage& image) {
+        return of.sources[image.source].shown + ": " + shortened(image.member);
+    };
     if (found.size() > 1)
-        fail(Exit::bad_input, list + ": " + path + " may be " + place(*found.end()[-2]) + ", or " +
+        fail(Exit::bad_input, list + ": " + shortened(path) + " may be " + place(*found.end()[-2]) + ", or " +
                                   place(*found.back()) + "; write more of its path, or rename one of the two");
     return *found.back();
 }
@@ -221,7 +224,7 @@ void check_labels(const ImageList& list) {
     if (found != list.images.end() &&
         std::all_of(list.images.begin(), list.images.end(),
                     [&](const ListedImage& image) { return is_number(image.label) || negative(image); }))
-        fail(Exit::bad_input, found->name + ": has the label " + found->label +
+        fail(Exit::bad_input, shortened(found->name) + ": has the label " + found->label +
                                   ", and numbers are from 0; leave out images without a label");
 }
 
@@ -261,8 +264,9 @@ void keep_one_of_each(ImageList& list) {
         }
         const std::string& label = kept[place->second].label;
         if (!same_label(label, image.label, list.numbered))
-            fail(Exit::bad_input, list.given[image.source].path + ": " + image.name + " has two labels, '" + label +
-                                      "' and '" + image.label + "'; leave one of them out");
+            fail(Exit::bad_input, list.given[image.source].path + ": " + shortened(image.name) + " has two labels, '" +
+                                      shortened(label) + "' and '" + shortened(image.label) +
+                                      "'; leave one of them out");
         list.skip(Skipped::repeated, image.name);
         --list.given[image.source].images;
     }
@@ -286,7 +290,7 @@ void count_given(ImageList& list, bool chosen) {
 
 void SkippedCount::add(const std::string& name, int64_t times) {
     count += times;
-    if (times > 0 && examples.size() < most_examples) examples.push_back(name);
+    if (times > 0 && examples.size() < most_examples) examples.push_back(shortened(name));
 }
 
 void SkippedCount::add(const SkippedCount& other) {

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/shorten.h"
 #include "data/image_folder.h"
 #include "data/image_formats.h"
 #include "data/image_names.h"
@@ -23,7 +24,7 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int64_t most_label_bytes = 256;
+constexpr int64_t most_label_bytes = 256, mib = 1 << 20;
 
 std::string stem_of(const std::string& path) { return fs::path(path).stem(); }
 std::string file_of(const std::string& path) { return fs::path(path).filename(); }
@@ -79,10 +80,9 @@ private:
     std::vector<TarPlace> members_in(int64_t offset, int64_t bytes) {
         std::vector<TarPlace> members;
         index_tar(file_, offset, bytes, [&](const TarPlace& member) {
-            if (has_hidden_part(member.name))
-                to_.skip(Skipped::hidden, member.name);
-            else
-                members.push_back(member);
+            if (has_hidden_part(member.name)) return to_.skip(Skipped::hidden, member.name);
+            count(member.name.size());
+            members.push_back(member);
         });
         members = last_of_each(std::move(members), to_);
         std::erase_if(members, [&](const TarPlace& member) {
@@ -90,6 +90,16 @@ private:
             return member.is_link;
         });
         return members;
+    }
+    /// Counts bytes of names and labels that are kept. Throws Exit::bad_input if they are far more
+    /// than those of images, because an archive of long names is compressed to almost nothing.
+    void count(size_t bytes) {
+        kept_bytes_ += int64_t(bytes);
+        const int64_t most = std::max<int64_t>(64 * mib, file_.size() / 2);
+        if (kept_bytes_ > most)
+            fail(Exit::bad_input, file_.path() + ": its names take more than " + std::to_string(most / mib) +
+                                      " MiB, which those of images do not; get it again, or unpack it and give its "
+                                      "folder");
     }
     void skip_no_image(const TarPlace& member) {
         to_.skip(is_other_picture_name(member.name) ? Skipped::picture : Skipped::other, member.name);
@@ -115,6 +125,8 @@ private:
                               .offset = member.offset,
                               .bytes = member.bytes,
                               .member = normal_name(folder + member.name)});
+        const ListedImage& image = to_.images.back();
+        count(image.label.size() + image.name.size() + image.member.size());
     }
     /// Adds an archive inside the archive. ILSVRC's n01440764.tar, for example, holds the images of
     /// one class.
@@ -135,7 +147,7 @@ private:
                 add(label, label + "/" + file_of(member.name), member, folder);
                 parents.insert(parent_of(member.name));
             } else if (is_label_name(member.name)) {
-                fail(Exit::bad_input, place(archive) + ": holds labels (" + member.name +
+                fail(Exit::bad_input, place(archive) + ": holds labels (" + shortened(member.name) +
                                           "), which are not read in an archive inside another; unpack the outer one");
             } else {
                 skip_no_image(member);
@@ -167,7 +179,7 @@ private:
         const std::string label = label_in(member);
         const auto [before, is_new] = labels.try_emplace(key_of(member.name), label);
         if (!is_new && before->second != label)
-            fail(Exit::bad_input, place(member) + ": is a second label for " + before->first +
+            fail(Exit::bad_input, place(member) + ": is a second label for " + shortened(before->first) +
                                       ", as a key ends at the first dot; write other names");
     }
     void add_by_labels() {
@@ -183,16 +195,18 @@ private:
             if (!is_image_name(member.name)) continue;
             const auto label = labels.find(key_of(member.name));
             if (label == labels.end())
-                fail(Exit::bad_input, place(member) + ": has no label, " + key_of(member.name) + ".cls; add it");
+                fail(Exit::bad_input,
+                     place(member) + ": has no label, " + shortened(key_of(member.name)) + ".cls; add it");
             add(label->second, member.name, member);
         }
         to_.numbered = to_.numbered && numbers;
     }
-    std::string place(const TarPlace& member) const { return file_.path() + ": " + member.name; }
+    std::string place(const TarPlace& member) const { return file_.path() + ": " + shortened(member.name); }
 
     const InputBytes file_;
     ImageList& to_;
     const int32_t source_;
+    int64_t kept_bytes_ = 0;  // of names and labels
     const std::vector<TarPlace> members_;
     const bool holds_plain_archives_ =
         std::ranges::any_of(members_, [](const TarPlace& member) { return lower(member.name).ends_with(".tar"); });

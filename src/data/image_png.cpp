@@ -106,8 +106,7 @@ void decode_png(FileBytes bytes, RgbImage& to) {
     if ((type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader.png, reader.info, PNG_INFO_tRNS))
         to.note(ImageNote::alpha);
     if (png_get_bit_depth(reader.png, reader.info) == 16) to.note(ImageNote::sixteen_bits);
-    to.height = int(height);
-    to.width = int(width);
+    to.set_size(int(height), int(width));
     to.pixels.resize(size_t(height * width) * 3);
     if (!reader.read_rows(to.pixels.data(), size_t(height), size_t(width) * 3)) throw reader.problem();
     turn_upright(to, reader.orientation());

@@ -43,6 +43,7 @@ bool resize(const RgbImage& from, const Resize& how, RgbImage& to) {
     if (what.rows == from.height && what.columns == from.width && to.height == what.rows && to.width == what.columns)
         return false;
     check_image_size(to.height, to.width, "becomes", ImageFault::too_narrow);
+    to.set_size(to.height, to.width);
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     std::vector<float> line(size_t(to.width) * 3);
     Resampler resampler;

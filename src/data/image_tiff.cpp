@@ -52,8 +52,7 @@ public:
     }
 
     void read(RgbImage& to) {
-        to.height = int(height_);
-        to.width = int(width_);
+        to.set_size(int(height_), int(width_));
         const size_t pixels = size_t(height_ * width_);
         const bool stored_so = channels_ == 3 && !multiplied_;
         std::vector<uint8_t>& samples = stored_so ? to.pixels : samples_;

@@ -84,8 +84,7 @@ void decode_webp(FileBytes bytes, RgbImage& to) {
     const WebPFrame first(demuxer.get());
     to.note(ImageNote::webp);
     if (WebPDemuxGetI(demuxer.get(), WEBP_FF_FRAME_COUNT) > 1) to.note(ImageNote::several);
-    to.height = int(height);
-    to.width = int(width);
+    to.set_size(int(height), int(width));
     to.pixels.assign(size_t(decoded), 0);
     decode_frame(first.frame, to);
     turn_upright(to, orientation_of(demuxer.get()));

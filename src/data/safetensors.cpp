@@ -18,25 +18,53 @@ constexpr int64_t most_header_bytes = 16 << 20;  // resnet152 has 0.1 MB
     fail(Exit::bad_input, file.path() + ": " + what + "; it is no safetensors file, or damaged: get it again");
 }
 
-/// Parses the header. Refuses what JSON allows but the format does not: deep nesting, and a name
-/// that occurs twice.
-Json parse_header(const InputBytes& file, const std::string& text) {
-    constexpr int deepest = 3;  // {"name": {"shape": [1]}}
-    std::set<std::string> names;
-    // The parser's time grows with the square of the objects, and resnet152 has 932 tensors.
-    constexpr size_t most_objects = 8192;
-    size_t objects = 0;
-    const auto check = [&](int depth, Json::parse_event_t event, const Json& parsed) {
-        if (event == Json::parse_event_t::object_start && ++objects > most_objects)
-            refuse(file, "names more than 8192 tensors");
-        if (depth >= deepest &&
-            (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start))
-            refuse(file, "has a header that is nested deeper than tensors are");
-        if (event == Json::parse_event_t::key && depth == 1 && !names.insert(parsed.get<std::string>()).second)
-            refuse(file, "names tensor " + shortened(parsed.get<std::string>()) + " twice");
+/// Refuses what JSON allows but the format does not: deep nesting, and a name that occurs twice.
+/// Looks at each value once. A parser with a callback would look at all values of an object after
+/// each object in it.
+class HeaderCheck : public nlohmann::json_sax<Json> {
+public:
+    explicit HeaderCheck(const InputBytes& file) : file_(file) {}
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(number_integer_t) override { return true; }
+    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool number_float(number_float_t, const string_t&) override { return true; }
+    bool string(string_t&) override { return true; }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(size_t) override {
+        constexpr size_t most_objects = 8192;  // resnet152 has 932 tensors
+        if (++objects_ > most_objects) refuse(file_, "names more than 8192 tensors");
+        return go_deeper();
+    }
+    bool start_array(size_t) override { return go_deeper(); }
+    bool key(string_t& name) override {
+        if (depth_ == 1 && !names_.insert(name).second) refuse(file_, "names tensor " + shortened(name) + " twice");
         return true;
-    };
-    const Json header = Json::parse(text, check, false);
+    }
+    bool end_object() override { return go_up(); }
+    bool end_array() override { return go_up(); }
+    bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
+
+private:
+    bool go_deeper() {
+        constexpr int deepest = 3;  // {"name": {"shape": [1]}}
+        if (++depth_ > deepest) refuse(file_, "has a header that is nested deeper than tensors are");
+        return true;
+    }
+    bool go_up() {
+        --depth_;
+        return true;
+    }
+
+    const InputBytes& file_;
+    std::set<std::string> names_;
+    size_t objects_ = 0;
+    int depth_ = 0;
+};
+
+Json parse_header(const InputBytes& file, const std::string& text) {
+    HeaderCheck check(file);
+    const Json header = Json::sax_parse(text, &check) ? Json::parse(text, nullptr, false) : Json();
     if (!header.is_object()) refuse(file, "has a header that is no object of JSON");
     return header;
 }

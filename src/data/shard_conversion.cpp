@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/shorten.h"
 #include "data/input_bytes.h"
 
 namespace convoy {
@@ -86,7 +87,7 @@ int64_t ImageTally::left_out() const { return std::accumulate(faults.begin(), fa
 
 void ImageTally::leave_out(const std::string& name, const BadImage& why) {
     ++faults[size_t(why.fault)];
-    if (examples.size() < most_examples) examples.push_back(printable(name + ": " + why.what()));
+    if (examples.size() < most_examples) examples.push_back(printable(shortened(name) + ": " + why.what()));
 }
 
 void ImageTally::add(const ImageTally& other) {
@@ -153,7 +154,7 @@ ShardRecord convert_shard(const AssignedShard& shard, const std::vector<FilePlac
             converter.add(image, record);
         } catch (const BadImage& bad) {
             if (rules.strict)
-                fail(Exit::bad_input, image.name + ": " + bad.what() +
+                fail(Exit::bad_input, shortened(image.name) + ": " + bad.what() +
                                           "; mend or remove it, or leave out --strict to have such files left out");
             record.tally.leave_out(image.name, bad);
         }

@@ -1,7 +1,10 @@
 #include "data/tar_index.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -13,7 +16,7 @@ namespace convoy {
 namespace {
 
 constexpr int64_t block = 512, most_header_bytes = 1 << 20;
-constexpr size_t most_name_bytes = 32 << 10;
+constexpr size_t most_name_bytes = 4 << 10;  // PATH_MAX
 
 /// One header of 512 bytes.
 class Header {
@@ -135,7 +138,7 @@ private:
             bad("holds a sparse file, which is not read: pack it without --sparse");
         if (header.type() == 'M') bad("is a volume of a larger archive, which is not read: unpack that with tar -M");
         const std::string name = extended_.name.empty() ? header.name() : extended_.name;
-        if (name.size() > most_name_bytes) bad("a name is longer than 32 KiB: it is damaged");
+        if (name.size() > most_name_bytes) bad("a name is longer than 4 KiB: it is damaged");
         if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // '/': a folder, before POSIX
         if (header.is_link()) visit({.name = name, .is_link = true});
         if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();
@@ -149,6 +152,13 @@ private:
         const Header next(file_, at);
         return next.is_end() || next.sums_up();
     }
+    /// Returns the first byte from `at` on that is in no hole. Files of any length may consist of
+    /// holes.
+    int64_t after_hole(int64_t at) const {
+        const off_t data = ::lseek(file_.descriptor(), at, SEEK_DATA);
+        if (data >= 0) return data;
+        return errno == ENXIO ? end_ : at;  // ENXIO: a hole up to the end; else the file system shows none
+    }
     /// Advances to the next archive after the mark of the end, as in `cat a.tar b.tar`. Returns
     /// false if only zeros follow.
     bool find_next_archive() {
@@ -156,7 +166,8 @@ private:
         constexpr int64_t most = 1 << 20;
         int64_t length = 8 * block;  // the next archive often follows at once
         std::vector<char> part;
-        for (int64_t at = mark + block; at < end_; at += int64_t(part.size()), length = std::min(2 * length, most)) {
+        for (int64_t at = after_hole(mark + block); at < end_;
+             at = after_hole(at + int64_t(part.size())), length = std::min(2 * length, most)) {
             part.resize(size_t(std::min(end_ - at, length)));
             file_.read(at, int64_t(part.size()), part.data());
             const auto found = std::find_if(part.begin(), part.end(), [](char c) { return c != 0; });

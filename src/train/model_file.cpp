@@ -251,6 +251,14 @@ std::vector<std::vector<float>> read_model_values(const std::string& path, const
     return values;
 }
 
+void check_tensors(const std::string& path, const Graph& graph) {
+    const auto lock = h5::exclusive();
+    const h5::Handle file = h5::open(path);
+    const bool together = h5::string_attribute(file, "format", path) == checkpoint_format;
+    for (const Param& p : graph.params)
+        if (p.trained || !together) check_tensor(file, p.name, p.shape, path);
+}
+
 void load_model(const std::string& path, const State& state, TensorMemory& memory) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);

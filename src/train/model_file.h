@@ -54,6 +54,9 @@ std::vector<std::vector<float>> read_model_values(const std::string& path, const
 /// Returns `path`. If it is a run's folder, returns the run's best model in it, or its last model
 /// if there is no best one. Throws Exit::bad_input if the run has none.
 std::string model_in(const std::string& path);
+/// Throws as load_model() does if a tensor of `graph` is missing or has another shape. Call it
+/// before a State is made, because the attributes alone may name a model of any size.
+void check_tensors(const std::string& path, const Graph& graph);
 /// Reads the tensors into `state`. Averages a checkpoint's running statistics over its ranks, as an
 /// evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has another
 /// shape.

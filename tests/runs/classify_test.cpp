@@ -261,6 +261,27 @@ TEST_F(Classify, OneLongNameTakesNoRoomInEachRow) {
     EXPECT_LT(fs::file_size(out_.path("p.h5")), 2001u * 3000) << "2,001 rows of the longest name";
 }
 
+// A picture of 12 KB takes 300 MB. Eight at a time do not fit, and three do.
+TEST_F(Classify, ThreadsShareTheMemoryOfLargePictures) {
+    write_file(out_.path("png.py"), R"(import struct, sys, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+side = 10000
+rows = zlib.compress(bytes(side * (1 + side // 8)), 9)
+png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0))
+for i in range(8):
+    open(f"{sys.argv[1]}/{i}.png", "wb").write(png + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+)");
+    ASSERT_EQ(run("/usr/bin/python3 " + out_.path("png.py") + " " + out_.path()).code, 0);
+    const Finished f =
+        run("ulimit -v 1800000; " + with_limit(sibling("convoy") + " classify --device cpu --threads 8 --format json " +
+                                                   "--model-file " + at("grey-run") + " " + out_.path(),
+                                               60));
+    const nlohmann::json images = as_json(f);
+    ASSERT_EQ(images.size(), 8U);
+    for (const auto& image : images) EXPECT_FALSE(image.contains("fault")) << image;
+}
+
 TEST_F(Classify, WrongUseIsOneLine) {
     EXPECT_EQ("", refusal(classify("cut", ""), Exit::usage, {"which pictures"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --data " + at("cut")), Exit::usage, {"leave one of them out"}));

@@ -293,6 +293,21 @@ TEST_F(ImageFolder, OfAnotherListStartsOver) {
     EXPECT_TRUE(files_in(out_) == whole);
 }
 
+// The next run unpacks them again, and they may be large.
+TEST_F(ImageFolder, UnpackedArchivesAreRemovedWhenItFails) {
+    make_image_folder(root_, 2, 10);
+    write_file(root_ + "/n00000000/cut.jpg", "\xff\xd8\xff");
+    const std::string packed = dir_.path("in.tar.gz");
+    ASSERT_EQ(run("tar -czf " + packed + " -C " + root_ + " .").code, 0);
+    const std::vector<std::string> strict = {"--from", packed, "--size", "8x8", "--shards", "2", "--strict"};
+    for (const char* said : {"", "continues"}) {
+        EXPECT_EQ("", problem(Exit::bad_input, strict, {"cut.jpg"}));
+        EXPECT_NE(said_.find(said), std::string::npos) << said_;
+        EXPECT_TRUE(fs::exists(out_ + ".partial/conversion.json"));
+        EXPECT_FALSE(fs::exists(out_ + ".partial/unpacked-train-0"));
+    }
+}
+
 TEST_F(ImageFolder, MistakesAreOneLineAndLeaveNothing) {
     make_image_folder(root_, 2, 3);
     const auto refused = [&](std::vector<std::string> args, const std::vector<std::string>& words) {

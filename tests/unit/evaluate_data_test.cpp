@@ -6,8 +6,10 @@
 #include "backend/cpu/cpu_backend.h"
 #include "cli/commands.h"
 #include "data/decode.h"
+#include "data/hdf5.h"
 #include "data/shard.h"
 #include "model/models.h"
+#include "tests/support/cluster.h"
 #include "tests/support/images.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
@@ -88,6 +90,24 @@ TEST(EvaluateData, IsForModelsOfFiniteNumbers) {
         file.preprocessing = {{0.5f}, {bad}};
         EXPECT_EQ("", problem("stddev")) << bad;
     }
+}
+
+// A file of 300 KB that names a ResNet-50 of 300,000 classes made classify take 2.4 GB.
+TEST(EvaluateData, AModelFileWithoutTensorsTakesNoMemoryForThem) {
+    const TempDir dir;
+    const std::string path = dir.path("model.h5"), picture = dir.path("x.jpg");
+    const ModelFile file{{"resnet50", 224, 224, 3, 300'000, "imagenet"},
+                         {{0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}},
+                         std::vector<std::string>(300'000, "a")};
+    convoy::write_file(path, [&](hid_t to, const std::string&) {
+        h5::set_checked_attribute(to, "format", "convoy-model");
+        write_model_attributes(to, file);
+    });
+    write_file(picture, jpeg_of(pattern(28, 28, 3)));
+    const Finished f = run(
+        "ulimit -v 2000000; " +
+        with_limit(sibling("convoy") + " classify --device cpu --threads 1 --model-file " + path + " " + picture, 60));
+    EXPECT_EQ("", refusal(f, Exit::bad_input, {path, "tensor stem.conv.weight is missing"}));
 }
 
 }  // namespace

@@ -269,6 +269,33 @@ TEST_F(ImageSources, ArchivesInArchivesAreOneClassEach) {
     EXPECT_EQ(contents(listed({nested("tar -cf n02.TAR n02 && tar -cf ../nested.tar n01.tar n02.TAR")})).size(), 4u);
 }
 
+// Some megabytes of compressed names took gigabytes of memory. Each image of an archive in an
+// archive has the outer name in its class and in its own name.
+TEST_F(ImageSources, ArchivesOfLittleButNamesAreRefused) {
+    const std::string inner = dir_.path("inner.tar"), good = dir_.path("good.tar"), bad = dir_.path("bad.tar");
+    const std::string script =
+        "import io, sys, tarfile\n"
+        "def write(path, *members):\n"
+        "    with tarfile.open(path, 'w', format=tarfile.GNU_FORMAT) as t:\n"
+        "        for name, content in members:\n"
+        "            info = tarfile.TarInfo(name)\n"
+        "            info.size = len(content)\n"
+        "            t.addfile(info, io.BytesIO(content))\n"
+        "inner, good, bad, broken = sys.argv[1:]\n"
+        "write(inner, *((str(i) + '.jpg', b'') for i in range(10000)))\n"
+        "content = open(inner, 'rb').read()\n"
+        "write(good, ('b.tar', content))\n"
+        "write(bad, ('b' * 4000 + '.tar', content))\n"
+        "write(broken, ('b' * 4000 + '.tar', b'no archive'))\n";
+    write_file(dir_.path("write.py"), script);
+    const std::string broken = dir_.path("broken.tar");
+    ASSERT_EQ(
+        run("/usr/bin/python3 " + dir_.path("write.py") + " " + inner + " " + good + " " + bad + " " + broken).code, 0);
+    EXPECT_EQ(listed({good}).images.size(), 10'000U);
+    EXPECT_EQ("", problem({bad}, {bad + ": its names take more than 64 MiB"}));
+    EXPECT_EQ("", problem({broken}, {broken + ": bbbb", "b…: is no tar archive"}));
+}
+
 TEST_F(ImageSources, CompressedArchivesKeepTheirClassNames) {
     ASSERT_EQ(run("cd " + root_ + "/n01 && tar -czf " + dir_.path("2024.01.tgz") + " * && cd ../n02 && tar -czf " +
                   dir_.path("2024.02.tgz") + " *.png && tar -czf " + dir_.path("v1.0.tar.gz") + " *.png")

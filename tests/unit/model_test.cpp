@@ -240,6 +240,7 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
 
     const Graph fused = fuse(graph_);  // an evaluation may have another graph of the same model
     State other(fused, *backend_, nullptr);
+    check_tensors(path_, fused);
     load_model(path_, other, *backend_);
     ASSERT_EQ(other.model().size(), state.model().size());
     for (size_t i = 0; i < state.model().size(); ++i) {
@@ -269,6 +270,7 @@ TEST_P(ModelFiles, OfAnotherModelAreRefused) {
     saved();
     const auto refused = [&](const ModelOptions& o, const std::vector<std::string>& words) {
         const Graph other = build_model(o);
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, words, [&] { check_tensors(path_, other); }));
         const State state(other, *backend_, nullptr);
         EXPECT_EQ("", problem_of_error(Exit::bad_input, words, [&] { load_model(path_, state, *backend_); }));
     };

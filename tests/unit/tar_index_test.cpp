@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
-#include <sstream>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/support/support.h"
 
@@ -170,6 +171,27 @@ TEST_F(TarIndex, ManyArchivesInOneTakeTheTimeOfTheirBytes) {
     EXPECT_LT(apart, 8 * together) << together << " s without the marks";
 }
 
+// An archive of a few kilobytes may be followed by terabytes of nothing, which took hours.
+TEST_F(TarIndex, HolesAfterTheEndAreNotRead) {
+    const auto names = [&] {
+        const InputBytes file(path_);
+        std::string all;
+        index_tar(file, 0, file.size(), [&](const TarPlace& place) { all += place.name + " "; });
+        return all;
+    };
+    constexpr int64_t hole = int64_t(64) << 30;
+    write_file(path_, one_ + end_mark);
+    std::filesystem::resize_file(path_, hole);
+    const std::clock_t start = std::clock();
+    EXPECT_EQ(names(), "a/one ");
+    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(hole) << two_ << end_mark;
+    EXPECT_EQ(names(), "a/one b/two ");
+    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(hole - 10'000) << "junk";
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"at byte " + std::to_string(hole - 10'000), "no archive follow"},
+                                   names));
+    EXPECT_LT(double(std::clock() - start) / CLOCKS_PER_SEC, 2) << "64 GiB of zeros take tens of seconds";
+}
+
 TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
     const std::string record = "13 path=long\n";
     EXPECT_EQ(files_of(member("pax", record + std::string(40, '\0'), 'x') + member("cut", "c") + end_mark), "long=c");
@@ -180,22 +202,22 @@ TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
 // would take much longer.
 TEST_F(TarIndex, ALongNameBeforeManyRecordsCostsNothing) {
     constexpr size_t most_header = 1 << 20;
-    const std::string name = "a/" + std::string((32 << 10) - 2, 'n');
-    std::string records = std::to_string(5 + 1 + 5 + name.size() + 1) + " path=" + name + "\n";
+    const std::string name = "a/" + std::string((4 << 10) - 2, 'n');
+    std::string records = std::to_string(4 + 1 + 5 + name.size() + 1) + " path=" + name + "\n";
     while (records.size() < most_header - 16) records += "6 a=b\n";
     std::string all;
-    for (int i = 0; i < 20; ++i) all += member("pax", records, 'x') + one_;
+    for (int i = 0; i < 80; ++i) all += member("pax", records, 'x') + one_;
     const std::string found = files_of(all + end_mark);
-    EXPECT_EQ(found.size(), 20 * (name.size() + std::string("=first ").size()) - 1);
+    EXPECT_EQ(found.size(), 80 * (name.size() + std::string("=first ").size()) - 1);
     EXPECT_TRUE(found.starts_with(name + "=first " + name));
 }
 
 // No file system has such names, and each of a million parts would cost time and memory.
 TEST_F(TarIndex, ANameThatNoFileHasIsDamage) {
     std::string name;
-    while (name.size() < 33 << 10) name += "a/";
-    const std::string record = std::to_string(5 + 1 + 5 + name.size() + 1 + 1) + " path=" + name + "x\n";
-    EXPECT_EQ("", problem(member("pax", record, 'x') + one_ + end_mark, {path_, "a name is longer than 32 KiB"}));
+    while (name.size() < (4 << 10) + 1) name += "a/";
+    const std::string record = std::to_string(4 + 1 + 5 + name.size() + 1 + 1) + " path=" + name + "x\n";
+    EXPECT_EQ("", problem(member("pax", record, 'x') + one_ + end_mark, {path_, "a name is longer than 4 KiB"}));
     EXPECT_EQ("", problem(member("././@LongLink", name + "x" + '\0', 'L') + one_ + end_mark, {"a name is longer"}));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <ctime>
 #include <filesystem>
 #include <sstream>
 
@@ -98,6 +99,23 @@ TEST_F(WeightsFile, HostileSafetensorsAreRefusedInOneLine) {
     write_file(dir_.path("x.safetensors"), "1234567");
     EXPECT_EQ("", refused(dir_.path("x.safetensors"), {"fewer than 8 bytes"}));
     EXPECT_EQ("", refused(dir_.path(), {"not a regular file"}));
+}
+
+// The parser had a callback, so it looked at all values of an object after each object in it. A
+// file of 1.8 MB took half a minute.
+TEST_F(WeightsFile, SafetensorsTakeTheTimeOfTheirBytes) {
+    const auto seconds = [&](const std::string& other) {  // 500 times, beside 100,000 numbers
+        std::string metadata;
+        for (int i = 0; i < 100'000; ++i) metadata += "\"" + std::to_string(i) + "\":0,";
+        for (int i = 0; i < 500; ++i) metadata += "\"x" + std::to_string(i) + "\":" + other + ",";
+        metadata.pop_back();
+        const InputBytes file(with_header("{\"__metadata__\":{" + metadata + "}}"));
+        const std::clock_t start = std::clock();
+        EXPECT_EQ(stored_tensors(file).metadata.size(), other == "\"\"" ? 500U : 0U);
+        return double(std::clock() - start) / CLOCKS_PER_SEC;
+    };
+    const double texts = seconds("\"\""), objects = seconds("{}");
+    EXPECT_LT(objects, 8 * texts) << texts << " s with texts instead of objects";
 }
 
 TEST_F(WeightsFile, FilesOfTorchSaveHaveTheirTensors) {
