@@ -35,7 +35,7 @@ public:
     /// Prints a line on stderr.
     void warning(const std::string& text);
     bool replaces() const { return replaces_; }  ///< a status is replaced, and not a line
-    double silent_seconds() const;  ///< since the last output; 0 if nothing is shown
+    double silent_seconds() const;               ///< since the last output; 0 if nothing is shown
     /// Removes the status line, because other code writes next.
     void clear();
     /// Does clear(). From then on prints nothing.
