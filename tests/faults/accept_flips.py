@@ -73,6 +73,14 @@ def trainings_in(values, first):
             yield tuple(part)
 
 
+def offset_in(place, addresses):
+    """Returns how far the only one of these addresses that is near `place` lies from it. Weights begin at a cache line,
+    copies of them seldom do. Returns None if there is none, or if it is not clear which one are the weights."""
+    near = [at - place for at in addresses if abs(at - place) < 1 << 18]
+    aligned = [offset for offset in near if offset % CACHE_LINE == 0] or near
+    return aligned[0] if len(aligned) == 1 else None
+
+
 class Course:
     """What fc2's first weights are after each step, and where the other weights lie beside them."""
 
@@ -97,7 +105,7 @@ class Course:
     @staticmethod
     def _watch(memory, first, weights):
         """Stops the rank until its weights are the first ones; then watches that place until two trainings agree."""
-        seen, until = set(), time.monotonic() + 120
+        seen, until = set(), time.monotonic() + 240
         while time.monotonic() < until:
             time.sleep(random.uniform(0, 0.05))
             memory.stop()
@@ -105,7 +113,7 @@ class Course:
             others = {name: [at for at, _ in memory.places_of([content])] for name, content in weights.items()}
             memory.resume()
             for place in places:
-                offsets = {name: at - place for name, all in others.items() for at in all if abs(at - place) < 1 << 18}
+                offsets = {name: offset for name, all in others.items() if (offset := offset_in(place, all)) is not None}
                 for training in trainings_in(values_at(memory, place, 0.5), first):
                     if training in seen and len(offsets) == len(weights):
                         return list(training), offsets
@@ -139,7 +147,8 @@ def flip(course, memory, bit, steps):
 
 
 def flip_in_run(course, machines, rank, which, convoy):
-    """Runs accept, and makes the flip `which` in the rank meanwhile. Returns (accept.json, step, description)."""
+    """Runs accept, and makes the flip `which` in the rank meanwhile. Returns (accept.json, step, description), or None
+    if the rank had ended before there was a moment for the flip."""
     done = []
     job = threading.Thread(target=lambda: done.append(machines.accept(convoy, f"{ENDURANCE} 0.15")))
     job.start()
@@ -152,6 +161,8 @@ def flip_in_run(course, machines, rank, which, convoy):
         memory = Memory(found[rank])
         step, text = flip(course, memory, *which)
         memory.close()
+    except ProcessLookupError:
+        return None
     finally:
         job.join()
     return done[0][0], step, text
@@ -178,7 +189,9 @@ def main():
         for number in range(1, flips + 1):
             rank = random.randrange(4)
             which = NO_LOSS_FINITE if number == 1 else (random.randrange(32), range(STEPS))
-            result, step, text = flip_in_run(course, machines, rank, which, convoy)
+            while not (flipped := flip_in_run(course, machines, rank, which, convoy)):
+                pass
+            result, step, text = flipped
             wrong = problem(result, rank, step)
             named += not wrong
             print(f"flip {number}: rank {rank}, {text}: {wrong or 'named'}", flush=True)
