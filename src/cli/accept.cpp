@@ -120,17 +120,10 @@ private:
     HeldFolder run_;
 };
 
-/// Returns the words for a level in lines of progress.
-const char* phase_of(const std::string& level) {
-    for (const char* name : {"inventory", "sums", "bits", "speed", "input", "endurance"})
-        if (level == name) return name;
-    return "level";
-}
-
 /// Runs one level. Collective.
 LevelResult run_level(const std::string& name, Comm& comm, const AcceptOptions& o, const DeviceChoice& device,
                       Backend& backend, const AcceptInputs& inputs, Fingerprints& seen) {
-    const Phase phase(comm.activity(), phase_of(name));
+    const Phase phase(comm.activity(), std::ranges::find(level_names(), name)->c_str());
     const bool gpu = !backend.facts().synchronous;
     const Cluster* cluster = inputs.cluster ? &*inputs.cluster : nullptr;
     if (name == "inventory")

@@ -1,5 +1,5 @@
 // The terminal's output: whole lines, and a status line below them that changes. Heartbeat makes
-// sure that something is printed at least every five seconds.
+// sure that something is printed at least every few seconds.
 #pragma once
 #include <condition_variable>
 #include <cstdio>
