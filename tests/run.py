@@ -36,16 +36,19 @@ def read_times():
 
 
 def write_times(cases):
-    times = read_times() | {f'{case["program"]} {case["name"]}': case["seconds"] for case in cases}
+    ran = [case for case in cases if case["result"] != "skipped"]
+    times = read_times() | {f'{case["program"]} {case["name"]}': case["seconds"] for case in ran}
     with open(f"{TIMES}.partial", "w") as file:
         json.dump(times, file, indent=1)
     os.replace(f"{TIMES}.partial", TIMES)
 
 
 class Runner:
-    """Takes chunks (program, tests) from `chunks` until there are none. Keeps the cases of GoogleTest's reports."""
+    """Takes chunks (program, tests) from `chunks` until there are none. Keeps the cases of GoogleTest's reports.
+    Chunks that hold only tests of `nightly` are left out when the clock passes `until`."""
 
-    def __init__(self):
+    def __init__(self, nightly, until):
+        self.nightly, self.until = {(test.program, test.name) for test in nightly}, until
         self.chunks, self.lock = queue.SimpleQueue(), threading.Lock()
         self.cases, self.total, self.done = [], 0, 0
 
@@ -85,7 +88,16 @@ class Runner:
                 program, tests = self.chunks.get_nowait()
             except queue.Empty:
                 return
-            self.run_chunk(number, program, tests)
+            if time.time() < self.until or not {(program, test) for test in tests} <= self.nightly:
+                self.run_chunk(number, program, tests)
+            else:
+                self.leave_out(program, tests)
+
+    def leave_out(self, program, tests):
+        with self.lock:
+            self.done += 1
+            self.cases += [{"name": test, "result": "skipped", "seconds": 0, "program": program} for test in tests]
+            print(f"[{self.done}/{self.total}] left out, because it is late: {' '.join(tests)}", flush=True)
 
     def run_chunk(self, number, program, tests):
         report = f"{program}-{number}.json"
@@ -173,11 +185,11 @@ def print_faults(cases):
 
 
 def main(what):
-    tests, alone = choose(what, os.environ.get("SINCE", ""))
+    tests, alone, nightly = choose(what, os.environ.get("SINCE", ""))
     if not tests:
         print("0 passed, 0 failed, 0 skipped")
         return 0 if os.environ.get("SINCE") and what in WHOLE_TIERS else 1
-    runner, times = Runner(), read_times()
+    runner, times = Runner(nightly, float(os.environ.get("NIGHTLY_UNTIL", "inf"))), read_times()
     shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
     start = time.monotonic()
     runner.add([test for test in tests if test not in alone], times, are_long=what == "rest")

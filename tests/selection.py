@@ -185,7 +185,8 @@ def is_in(tier, by_tier):
 
 
 def of_this_commit(tests, by_tier):
-    """Returns the long tests and the nightly ones that this commit runs, in the order of tiers.txt."""
+    """Returns the long tests in the order of tiers.txt, then the nightly ones that this commit runs.
+    Each commit begins the nightly ones at another line, because CI may have no time for the last ones."""
     nightly = [test for test in tests if not is_one_of(test, by_tier["long"])]
     number = commit_number()
     chosen = share(nightly, by_tier["nightly"], number)
@@ -194,14 +195,15 @@ def of_this_commit(tests, by_tier):
         chosen += [test for test in nightly if test not in chosen and is_one_of(test, names)]
     which = "all, without a number of commits" if number is None else f"share {number % SHARES + 1} of {SHARES}"
     print(f"nightly tests: {len(chosen)} ({which}; also of folders changed since {last[:12] or 'never'})", flush=True)
-    lines = by_tier["long"] + by_tier["nightly"]
+    first = (number or 0) % max(1, len(by_tier["nightly"]))
+    lines = by_tier["long"] + by_tier["nightly"][first:] + by_tier["nightly"][:first]
     tests = [test for test in tests if test not in nightly or test in chosen]
     return sorted(tests, key=lambda test: [is_one_of(test, [line]) for line in lines].index(True))
 
 
 def choose(what, since=""):
-    """Returns (tests, those of them that run alone) of a tier or a pattern; `since`: only those
-    that changes can break."""
+    """Returns (tests, those of them that run alone, those that may be left out for want of time) of
+    a tier or a pattern; `since`: only those that changes can break."""
     by_tier = tiers()
     tests = list_tests(PROGRAM, "*" if what in WHOLE_TIERS else with_instances(what))
     if what in WHOLE_TIERS and what != "check" and os.path.exists(EMULATED):
@@ -213,4 +215,5 @@ def choose(what, since=""):
         chosen = breakable(tests, changed_since(since))
         print_left_out(tests, chosen)
         tests = chosen
-    return tests, [test for test in tests if is_one_of(test, by_tier["alone"])]
+    alone, nightly = ([test for test in tests if is_one_of(test, by_tier[tier])] for tier in ("alone", "nightly"))
+    return tests, alone, nightly if what == "rest" else []

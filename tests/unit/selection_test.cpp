@@ -146,5 +146,27 @@ TEST_F(Selection, TestsAreCutIntoChunksOfOneProgramWithTheLongestFirst) {
     EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST_F(Selection, NightlyTestsAreLeftOutWhenItIsLate) {
+    const Finished f = python(
+        "import run\n"
+        "class Late(run.Runner):\n"
+        "  def run_chunk(self, number, program, names): print('ran', *names)\n"
+        "runner = Late([tests[0]], until=1)\n"
+        "for test in tests: runner.put(test.program, [test.name])\n"
+        "runner.run(1)\n"
+        "print([(case['name'], case['result']) for case in runner.cases])\n");
+    EXPECT_EQ(f.out, "[1/3] left out, because it is late: A.X\nran B.X\nran Ranks.X\n[('A.X', 'skipped')]\n") << f.err;
+}
+
+TEST_F(Selection, EachCommitBeginsWithAnotherNightlyLine) {
+    const Finished f = python(
+        "s.yesterday, s.share = lambda: '', lambda tests, patterns, number: tests\n"
+        "for number in (0, 1):\n"
+        "  s.commit_number = lambda: number\n"
+        "  print(names(s.of_this_commit(tests, {'long': ['Ranks.*'], 'nightly': ['A.*', 'B.*']})))\n");
+    EXPECT_NE(f.out.find("\nRanks.X A.X B.X\n"), std::string::npos) << f.out << f.err;
+    EXPECT_NE(f.out.find("\nRanks.X B.X A.X\n"), std::string::npos) << f.out << f.err;
+}
+
 }  // namespace
 }  // namespace convoy::test
