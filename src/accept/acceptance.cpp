@@ -236,7 +236,8 @@ Acceptance read_acceptance(const std::string& text, const std::string& file) {
     if (named == json.end() || *named != format)
         fail(Exit::bad_input, file + ": is no accept.json; give the output folder of convoy accept");
     const JsonObject j(json, file);
-    if (j.count("format_version") != format_version) j.refuse("format_version", "another than this version's");
+    if (j.count("format_version") != format_version)
+        fail(Exit::bad_input, file + ": 'format_version' is of another convoy version: run again without --resume");
     Acceptance a{.version = j.text("convoy"),
                  .commit = j.text("commit"),
                  .began = j.text("began"),
