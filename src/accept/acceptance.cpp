@@ -182,8 +182,8 @@ std::string difference(const Acceptance& earlier, const Acceptance& now) {
     return other_option(earlier.options, now.options);
 }
 
-/// Throws unless all that levels say is about hosts of the acceptance. Users paste the names of
-/// hosts to drain into a shell, and the time of tables grows with the units.
+/// Throws if a level names a host that is not in the acceptance, because users paste the hosts to
+/// drain into a shell. Also throws for too many units, because tables of them would take long.
 void check_units(const Acceptance& a, const std::string& file) {
     const std::set<std::string> hosts(a.hosts.begin(), a.hosts.end());
     const auto refuse = [&](const LevelResult& r, const std::string& what) {
@@ -196,7 +196,7 @@ void check_units(const Acceptance& a, const std::string& file) {
                 refuse(r, " is about '" + shortened(host, 60) + "', which is none of its hosts");
         };
         for (const Blamed& b : r.blamed)
-            if (b.drain) check(b.host);  // others may be about two hosts, and are in no command
+            if (b.drain) check(b.host);  // others may name two hosts, and are not printed as a command
         for (const UnitFacts& unit : r.facts) check(unit.host);
         for (const Figure& f : r.figures) {
             check(f.host);
@@ -236,7 +236,8 @@ Acceptance read_acceptance(const std::string& text, const std::string& file) {
     if (named == json.end() || *named != format)
         fail(Exit::bad_input, file + ": is no accept.json; give the output folder of convoy accept");
     const JsonObject j(json, file);
-    if (j.count("format_version") != format_version) j.refuse("format_version", "another than this version's");
+    if (j.count("format_version") != format_version)
+        fail(Exit::bad_input, file + ": 'format_version' is of another convoy version: run again without --resume");
     Acceptance a{.version = j.text("convoy"),
                  .commit = j.text("commit"),
                  .began = j.text("began"),

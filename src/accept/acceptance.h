@@ -25,20 +25,21 @@ const char* verdict_name(const Acceptance&);
 
 /// Returns the results as JSON. output/FORMAT.md lists the keys.
 std::string acceptance_json(const Acceptance&);
-/// Returns the results in `text`. Control characters in texts are written as printable() does.
-/// Throws Exit::bad_input, with the name of the file and the key, for another text.
+/// Returns the results in the JSON `text`. Escapes control characters in strings by printable().
+/// Throws Exit::bad_input, naming `file` and the key, if the JSON is not of this form.
 Acceptance read_acceptance(const std::string& text, const std::string& file);
-/// The largest text that is read [bytes]. It holds the results of a thousand hosts, of which the
-/// bandwidths of pairs are the most.
+/// The largest accept.json that is read [bytes]. It suffices for a thousand hosts, whose pairs have
+/// half a million bandwidths.
 constexpr size_t most_bytes_of_acceptance = size_t(256) << 20;
 
 /// Copies from `earlier` to `now` the levels that `now` has not run yet, except those in `again`,
 /// and the time at which `earlier` began. Throws Exit::usage, naming the first difference, if
-/// hosts, ranks, version or options differ, and Exit::bad_input for levels about other hosts.
+/// hosts, ranks, version or options differ. Throws Exit::bad_input if a level names another host.
 /// `file`: the file of `earlier`, for messages.
 void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,
                    Acceptance& now);
-/// Returns only names and outcomes of the levels: what ranks need that write no reports.
+/// Returns the acceptance with only the name and outcome of each level. Ranks that write no reports
+/// need no more.
 Acceptance outline_of(Acceptance);
 
 }  // namespace convoy

@@ -14,8 +14,8 @@
 namespace convoy {
 namespace {
 
-/// FNV-1a over words of four bytes. Two inputs that differ in one word never have the same hash,
-/// because each word changes the state by a bijection.
+/// FNV-1a over words of four bytes. Two inputs that differ in exactly one word never have the same
+/// hash, because each word changes the state by a bijection.
 class Hash {
 public:
     void add(const void* data, size_t bytes) {
@@ -87,7 +87,7 @@ public:
         s.epochs = double(c.steps);
         s.max_steps = std::max<int64_t>(steps, 1);
         s.on_nan = OnNan::skip;
-        s.log_interval = 1;  // each step is reported when it has run
+        s.log_interval = 1;  // reports each step as soon as it has run
         s.seed = seed;
         comm.together([&] { trainer_.emplace(comm, *backend_, graph_, data_, nullptr, s, nobody_); });
         trainer_->programs().prepare();
@@ -253,8 +253,8 @@ namespace {
 
 StepHashes lines_of(const std::string& text) { return split(text, '\n'); }
 
-/// Adds the first operation whose output differs from that of the majority, for each wrong rank.
-/// Collective: all ranks repeat the step.
+/// Adds to the details, for each wrong rank, the first operation whose output differs from the
+/// majority's. Collective, because all ranks repeat the step.
 void name_operations(Comm& world, Comm& self, const DeviceChoice& choice, const BitsCase& c,
                      const std::vector<RankBits>& alone, LevelResult& r) {
     const std::vector<int> majority = majority_of(alone);

@@ -47,7 +47,7 @@ LevelResult compare_bits(const BitsCase&, const std::vector<RankBits>& alone, co
 /// majority of its kind; -1 if its kind has no majority.
 std::vector<int> majority_of(const std::vector<RankBits>&);
 
-/// An output of an operation on the tape.
+/// The hash of an operation's output.
 struct OutputHash {
     std::string name;  ///< "stage1.block0.conv1 (conv backward)"
     std::string hash;
@@ -61,7 +61,8 @@ StepHashes train_bits(Comm& comm, const DeviceChoice&, const BitsCase&);
 /// output. Collective.
 std::vector<OutputHash> outputs_of_step(Comm& comm, const DeviceChoice&, const BitsCase&, int64_t step);
 
-/// Runs the level on all ranks of `world`. Collective; the result is complete on every rank.
+/// Runs the level on all ranks of `world`. `seen`: gets the hashes of cases that do not fail; null:
+/// not wanted. Collective; the result is complete on every rank.
 LevelResult bits_level(Comm& world, const DeviceChoice&, const std::vector<BitsCase>&, const Fingerprints& known,
                        Fingerprints* seen = nullptr);
 

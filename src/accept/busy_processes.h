@@ -21,8 +21,8 @@ struct BusyProcess {
     double processors = 0;  ///< processor seconds per second
 };
 /// Returns the processes that used at least 0.1 processors in the `seconds` between two readings,
-/// the busiest first. Leaves out the processes `own` of this job on all nodes. Pid and program must
-/// both agree, because a process of another node may have the same pid.
+/// the busiest first. Leaves out `own`, the processes of this job on all nodes. Compares pid and
+/// program, because a process of another node may have the same pid.
 std::vector<BusyProcess> busy_between(const std::vector<ProcessTime>& before, const std::vector<ProcessTime>& after,
                                       double seconds, const std::vector<ProcessTime>& own);
 /// Returns the processors on which a process may run, "0-3,8"; empty if not known. `pid` may be

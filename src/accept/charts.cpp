@@ -13,7 +13,8 @@ constexpr double left = 84, top = 16, height = 220;
 constexpr double letter = 6.5;  // mean width of a letter
 constexpr size_t colours = 6;   // classes s0 to s5
 
-// Smaller values are drawn as 0: a tick between them may be 0, too, and then ticks never end.
+// An axis of smaller values ends at 1. The distance of its ticks could round to 0, and then
+// ticks_to() would never end.
 constexpr double least_shown = 1e-300;
 
 std::string series_class(size_t i) { return "s" + std::to_string(i % colours); }
@@ -23,7 +24,7 @@ std::string label_at(double x, double y, const char* anchor, const std::string& 
            html_escaped(text) + "</text>\n";
 }
 
-/// Returns the end of a name, because hosts often differ only there.
+/// Returns a short name as it is, and a long one as "…" and its end, where hosts often differ.
 std::string short_name(const std::string& name) {
     constexpr size_t most = 17;
     if (name.size() <= most) return name;
@@ -38,13 +39,17 @@ std::string horizontal(const std::string& kind, double x, double y, double width
     return formatted("<path class=\"%s\" d=\"M%.1f %.1fH%.1f\">", kind.c_str(), x, y, x + width) + inside + "</path>\n";
 }
 
-/// `width` and `below` are those of the drawing beside and below the axes.
-std::string svg_with(const std::string& id, double width, double below, const std::string& content) {
+std::string svg_element(const std::string& id, double width, double height, const std::string& content) {
     return formatted(
                "<div class=\"wide\"><svg id=\"%s\" role=\"img\" aria-labelledby=\"%s-caption\" width=\"%.0f\" "
                "height=\"%.0f\">\n",
-               id.c_str(), id.c_str(), left + width + 16, top + height + below) +
+               id.c_str(), id.c_str(), width, height) +
            content + "</svg></div>\n";
+}
+
+/// Returns a drawing with axes. `width`: of the plot; `below`: height of the labels below it.
+std::string svg_with_axes(const std::string& id, double width, double below, const std::string& content) {
+    return svg_element(id, left + width + 16, top + height + below, content);
 }
 
 std::string legend_of(const std::vector<std::pair<std::string, std::string>>& kinds_and_names) {
@@ -222,7 +227,7 @@ std::string svg_of(const BarChart& c) {
         if (const std::pair<std::string, std::string> entry{"mark " + mark.name, mark.name};
             std::ranges::count(legend, entry) == 0)
             legend.push_back(entry);
-    return svg_with(c.id, all, names.below(), content) + legend_of(legend);
+    return svg_with_axes(c.id, all, names.below(), content) + legend_of(legend);
 }
 
 std::string svg_of(const LineChart& c) {
@@ -239,7 +244,7 @@ std::string svg_of(const LineChart& c) {
         content += curve(c.lines[i], series_class(i), across, up, c.y_unit);
         legend.emplace_back(series_class(i), c.lines[i].name);
     }
-    return svg_with(c.id, width, 30, content) + (legend.size() <= most_named ? legend_of(legend) : "");
+    return svg_with_axes(c.id, width, 30, content) + (legend.size() <= most_named ? legend_of(legend) : "");
 }
 
 std::string svg_of(const HeatMap& c) {
@@ -274,11 +279,7 @@ std::string svg_of(const HeatMap& c) {
                                     bad || share > 0.5 ? " class=\"on\"" : "");
         }
     }
-    return formatted(
-               "<div class=\"wide\"><svg id=\"%s\" role=\"img\" aria-labelledby=\"%s-caption\" width=\"%.0f\" "
-               "height=\"%.0f\">\n",
-               c.id.c_str(), c.id.c_str(), all + 16 + letter * double(longest), all + 8) +
-           content + "</svg></div>\n";
+    return svg_element(c.id, all + 16 + letter * double(longest), all + 8, content);
 }
 
 }  // namespace convoy

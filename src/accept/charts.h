@@ -26,7 +26,7 @@ struct BarChart {
     std::vector<std::string> groups;  ///< names, below the bars
     std::vector<ChartSeries> bars;
     std::vector<ChartMark> marks{};
-    std::vector<bool> bad{};  ///< by group: what is wrong gets its colour and a "!"; empty: none
+    std::vector<bool> bad{};  ///< by group: true: drawn in the colour `bad`, with a "!"; empty: none is
 };
 std::string svg_of(const BarChart&);
 
@@ -53,8 +53,8 @@ struct HeatMap {
 };
 std::string svg_of(const HeatMap&);
 
-/// Returns four to seven steps from 0 to `most` or just above it. A step is 1, 2 or 5 times a power
-/// of ten. `most` must be above 1e-300.
+/// Returns four to seven ticks from 0 to `most` or just above it. Their distance is 1, 2 or 5 times
+/// a power of ten. `most` must be above 1e-300.
 std::vector<double> ticks_to(double most);
 
 /// Returns a value with three digits and its unit. Bytes/s and Hz get a prefix: "12.5 GB/s".

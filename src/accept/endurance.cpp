@@ -8,7 +8,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t columns = 4;  // of a sample in messages between ranks
+constexpr size_t columns = 4;  // numbers per sample in messages between ranks
 
 std::vector<double> row_of(const std::vector<EnduranceSample>& samples) {
     std::vector<double> row;

@@ -1,5 +1,5 @@
 // Does a device keep its bits and its speed for long? Each rank repeats a training of the level
-// bits, and compares each step with the first time.
+// bits, and compares the bits of each step with those of the first repetition.
 #pragma once
 #include "accept/bits.h"
 
@@ -12,9 +12,8 @@ struct EnduranceSample {
     double clock_hz = NAN, celsius = NAN;
 };
 
-/// Keeps at most `most` samples, evenly spread over all that were added. Which ones it keeps
-/// depends only on their number, so that ranks that add equally many keep those of the same
-/// repetitions.
+/// Keeps at most `most` samples, evenly spread over all that were added. The choice depends only on
+/// how many were added, so that all ranks keep the same repetitions.
 class EnduranceCurve {
 public:
     explicit EnduranceCurve(size_t most) : most_(most) {}

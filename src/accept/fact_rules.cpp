@@ -14,8 +14,8 @@ namespace {
 
 using enum Outcome;
 
-// A difference of versions fails, because nodes may then compute or communicate differently. A
-// difference that only costs speed warns.
+// A difference fails if nodes may then compute or communicate differently, which includes slower
+// links. Other differences warn.
 const std::vector<FactRule> rules = {
     {.name = "driver", .outcome = fail, .drain = true},
     {.name = "cuda", .outcome = fail, .drain = true},
@@ -100,9 +100,8 @@ double leading_number(const std::string& text) {
 
 std::string label_of(const std::string& fact) {
     static const std::map<std::string, std::string> labels = {
-        {"cuda", "CUDA"}, {"kernels", "kernels"}, {"cudnn", "cuDNN"},    {"nccl", "NCCL"},
-        {"mpi", "MPI"},   {"onednn", "oneDNN"},   {"os", "OS"},          {"hdf5", "HDF5"},
-        {"cpu", "CPU"},   {"gpu", "GPU"},         {"openssl", "OpenSSL"}};
+        {"cuda", "CUDA"}, {"cudnn", "cuDNN"}, {"nccl", "NCCL"}, {"mpi", "MPI"}, {"onednn", "oneDNN"},
+        {"os", "OS"},     {"hdf5", "HDF5"},   {"cpu", "CPU"},   {"gpu", "GPU"}, {"openssl", "OpenSSL"}};
     const auto found = labels.find(fact);
     return found == labels.end() ? fact : found->second;
 }

@@ -30,12 +30,12 @@ bool is_worse(Worse, const std::string& text, const std::string& best);
 
 /// A fault that needs no comparison.
 struct Fault {
-    std::string fact;  ///< that is at fault
+    std::string fact;  ///< name of the fact at fault; empty: no single one
     std::string reason;
     Outcome outcome = Outcome::warn;
     bool drain = false;
 };
-/// `ranks`: of the node.
+/// Returns the faults of a node with `ranks` ranks.
 std::vector<Fault> faults_of_node(const Facts&, int ranks, bool on_gpus);
 std::vector<Fault> faults_of_gpu(const Facts&);
 

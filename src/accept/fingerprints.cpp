@@ -47,7 +47,7 @@ std::string quoted(const std::string& text) {
 Fingerprints read_fingerprints(const std::string& path) {
     Fingerprints known;
     std::map<Fingerprints::key_type, int> lines_by_key;  // the first line of each
-    constexpr size_t most = size_t(4) << 20;             // bytes; read, it takes ten times as much memory on each rank
+    constexpr size_t most = size_t(4) << 20;             // bytes; parsed, they take ten times as much on each rank
     std::istringstream lines(text_of_input(path, most, "give a file that --save-fingerprint wrote"));
     int number = 0;
     for (std::string line; std::getline(lines, line);) {

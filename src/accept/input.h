@@ -6,7 +6,7 @@
 
 namespace convoy {
 
-/// The reading of one node.
+/// Amounts that one node read, and how long it took.
 struct NodeReading {
     std::string host;
     double bytes = 0, seconds = 0;
@@ -20,9 +20,9 @@ LevelResult judge_reading(const std::vector<NodeReading>& at_once, const NodeRea
 /// Exit::bad_input if there is no such folder, or no file in it.
 std::vector<std::string> files_to_read(const std::string& folder);
 
-/// Reads files of `folder` on every node, each at most once, until `most` bytes are read. Bypasses
-/// the host's cache of files. Collective; the result is the same on every rank. Throws as
-/// files_to_read().
+/// Reads files of `folder` on every node, each at most once, until `most` bytes are read. Drops
+/// each file from the host's page cache first. Collective; the result is the same on every rank.
+/// Throws as files_to_read().
 LevelResult input_level(Comm& world, const std::string& folder, int64_t most);
 
 }  // namespace convoy

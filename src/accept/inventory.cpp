@@ -28,7 +28,7 @@ struct OwnProcesses {
     std::string processors;
 };
 
-/// Collective.
+/// Gathers the processes of all ranks, and the processors of this node's ranks. Collective.
 OwnProcesses own_processes(Comm& comm) {
     const ProcessTime own = own_process();
     OwnProcesses found;
@@ -78,7 +78,7 @@ RankInventory decoded(const std::string& text) {
     RankInventory rank{.host = first.at(0), .ranks = std::atoi(first.at(1).c_str())};
     for (size_t i = 1; i < lines.size(); ++i) {
         std::vector<std::string> fact = split(lines[i], separator);
-        fact.resize(3);  // an empty text at the end is no part
+        fact.resize(3);  // split() drops an empty part at the end
         (fact[0] == "node" ? rank.node : rank.device).emplace_back(fact[1], fact[2]);
     }
     return rank;

@@ -10,11 +10,11 @@ namespace convoy {
 struct RankInventory {
     std::string host;
     int ranks = 1;   ///< of its node
-    Facts node{};    ///< only of the node's first rank
+    Facts node{};    ///< empty, except on the node's first rank
     Facts device{};  ///< empty for a CPU
 };
-/// Converts to and from text for messages between ranks. Control characters in facts are written
-/// as printable() does.
+/// Converts to and from text for messages between ranks. encoded() escapes control characters in
+/// facts by printable().
 std::string encoded(const RankInventory&);
 RankInventory decoded(const std::string&);
 

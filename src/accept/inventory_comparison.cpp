@@ -25,7 +25,7 @@ struct Unit {
 using Units = std::vector<const Unit*>;
 
 struct Finding {
-    std::string fact;  ///< that is at fault
+    std::string fact;  ///< name of the fact at fault; empty: no single one
     Outcome outcome = Outcome::warn;
     std::string text;
     std::vector<Blamed> blamed{};
@@ -68,8 +68,8 @@ Values rounded(const Values& exact) {
     return values;
 }
 
-/// Groups units by the value of a fact. Leaves out units whose value is not known. A unit that
-/// lacks a network card of the others has the value "missing", if it is known which cards it has.
+/// Groups units by the value of a fact. Leaves out units whose value is not known. The value of a
+/// network card that most units have is "missing" on a unit whose list of cards lacks it.
 Values values_of(const std::string& fact, const FactRule& rule, const Units& units) {
     Values values;
     Units without_card;
@@ -98,9 +98,9 @@ Values::const_iterator commonest(const Values& values) {
     return std::ranges::max_element(values, {}, [](const auto& value) { return value.second.size(); });
 }
 
-/// Returns the values that are wrong: the worse ones if these are known, else all but the
-/// majority's. Empty if none is to blame. In a tie, only a failure whose worse side is known is
-/// blamed, such as a link that is down.
+/// Returns the values to blame: the worse ones if these are known, else all but the commonest.
+/// Returns none if most units have such values. If half of them do, returns the values only for a
+/// failure whose worse value is known, such as a link that is down.
 Values wrong_values(const FactRule& rule, const Values& values) {
     const auto number = [](const auto& value) { return leading_number(value.first); };
     const std::string best = std::ranges::max_element(values, {}, number)->first;
@@ -158,8 +158,8 @@ void compare_units(const std::vector<Unit>& units, Findings& findings) {
     }
 }
 
-/// Adds faults that need no comparison, unless the comparison has found them. A warning that holds
-/// for all units blames none of them.
+/// Adds faults that need no comparison, unless a comparison has found the same fact. A warning
+/// about all of several units blames none of them.
 void add_faults(const std::vector<Unit>& units, const std::function<std::vector<Fault>(const Unit&)>& faults_of,
                 const std::string& plural, Findings& findings) {
     const std::string all = units.size() == 2 ? "both" : "all " + std::to_string(units.size());

@@ -113,7 +113,7 @@ void add_limits(const std::string& root, Facts& facts) {
     for (const CpuQuota& quota : cpu_quotas(root))
         processors = std::min(processors.value_or(quota.processors), quota.processors);
     add(facts, "CPU quota", processors ? formatted("%.3g processors", *processors) : "none");
-    constexpr long long least_unlimited = 1ll << 60;  // version 1 has a number above this for no limit
+    constexpr long long least_unlimited = 1ll << 60;  // in version 1, a larger number means no limit
     long long most = least_unlimited;
     for (const std::vector<ControlGroup>& nested : control_groups(root, "memory"))
         for (const ControlGroup& group : nested)

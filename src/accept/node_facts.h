@@ -12,7 +12,7 @@ namespace convoy {
 struct FileSystemSpace {
     double bytes = 0, free = 0;
 };
-/// Returns the space of the file system at a path; nullopt if it cannot be had.
+/// Returns the space of the file system at a path; nullopt if it cannot be read.
 std::optional<FileSystemSpace> space_at(const std::string& path);
 
 /// The place that node_facts() reads. Tests give a folder with files they made.

@@ -8,8 +8,8 @@
 namespace convoy {
 namespace {
 
-// Light and dark. Each colour comes with a word, a sign or bold letters, because not everybody
-// tells colours apart.
+// The style sheet, for light and dark screens. Each colour comes with a word, a sign or bold
+// letters, because not everybody tells colours apart.
 constexpr const char* style =
     ":root{color-scheme:light dark;--ink:#1d2430;--soft:#5c6675;--line:#d9dee6;--paper:#fff;--card:#f6f8fa;"
     "--pass:#1a7f4b;--warn:#9a6200;--fail:#c02424;--none:#5c6675;"
@@ -80,7 +80,7 @@ std::string verdict_box(const Acceptance& a) {
     return html + "</div>\n";
 }
 
-/// Lists the hosts or devices to blame, at most a few.
+/// Returns a list of the blamed hosts or devices, at most 20.
 std::string blamed_list(const LevelResult& r) {
     constexpr size_t most = 20;
     if (r.blamed.empty()) return "";

@@ -12,8 +12,9 @@ std::string acceptance_page(const Acceptance&);
 /// Returns the pictures of a level's figures; "" if there are none.
 std::string pictures_of(const LevelResult&);
 
-/// Returns a table of the facts in which hosts, or their devices, differ: those that the inventory
-/// judges. A value that is not the majority's is marked. Returns "" if nothing differs.
+/// Returns a table of the facts in which hosts, or their devices, differ. Leaves out facts that the
+/// inventory does not judge. Marks values that are not the majority's. Returns a sentence if
+/// nothing differs, and "" for fewer than two units.
 std::string differences_of(const LevelResult&);
 
 }  // namespace convoy

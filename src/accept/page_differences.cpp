@@ -52,7 +52,8 @@ std::string cell(const std::string& text, bool odd) {
     return std::string(odd ? "<td class=\"odd\">" : "<td>") + (text.empty() ? "—" : html_escaped(text)) + "</td>";
 }
 
-/// A row per unit, a column per fact. Of many units only those that differ have a row.
+/// Returns a table with a row per unit and a column per fact that differs. If there are many units,
+/// only those that differ have a row.
 std::string table_of(const Units& units, const std::string& id, const std::string& kind) {
     constexpr size_t most_rows = 32;
     const std::vector<Difference> differences = differing(units);

@@ -52,16 +52,16 @@ double usual(const std::vector<double>& rates) {
     return rates.size() < fewest_for_noise ? *std::ranges::max_element(rates) : median(rates);
 }
 
-/// Returns the rate below which one of these ranks is slow: 10 % below the usual rate, or, if
-/// there are enough ranks to know the noise, four deviations below it if these are more.
+/// Returns the rate below which one of these ranks is slow. It is 10 % below the usual rate. With
+/// enough ranks to know the noise, it is also at least four deviations below the median.
 double limit_of(const std::vector<double>& rates) {
     const double limit = slow_below * usual(rates);
     if (rates.size() < fewest_for_noise) return limit;
     const double middle = median(rates);
     std::vector<double> distances;
     for (const double rate : rates) distances.push_back(std::abs(rate - middle));
-    constexpr double of_a_deviation = 1.4826;  // MAD of a normal distribution, in units of its deviation
-    return std::min(limit, middle - 4 * of_a_deviation * median(distances));
+    constexpr double deviation_per_mad = 1.4826;  // of a normal distribution; MAD: median absolute deviation
+    return std::min(limit, middle - 4 * deviation_per_mad * median(distances));
 }
 
 std::vector<double> rates_of_kind(const std::vector<RankSpeed>& ranks, const std::string& kind,
@@ -72,7 +72,7 @@ std::vector<double> rates_of_kind(const std::vector<RankSpeed>& ranks, const std
     return rates;
 }
 
-/// Returns true if all ranks of a kind are on one host. Then no other host shows their normal
+/// Returns true if all ranks of a kind are on one host, so that no other host shows their normal
 /// speed.
 bool is_on_one_host(const std::vector<RankSpeed>& ranks, const std::string& kind) {
     std::set<std::string> hosts;
@@ -105,9 +105,9 @@ void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, Leve
         r.add({.name = name, .unit = unit, .value = value, .host = rank.host, .rank = index});
 }
 
-/// Blames a rank that is slow alone, or else one that is slow beside the others. A rank of a small
-/// kind counts as slow alone only if it is slow in both measurements, because one of them may be
-/// noise. `certain`: a slow rank has a slow device, and not just a disturbed machine.
+/// Blames a rank that is slow alone, or else one that is slow beside the others. If its kind has
+/// few ranks, it is slow alone only if both rates are slow, because one of them may be noise.
+/// `certain`: a slow rank has a slow device, and not just a disturbed machine.
 void judge(const RankSpeed& rank, const RatesOfKind& kind, bool certain, LevelResult& r) {
     const std::string condition = condition_of(rank);
     const bool slow_beside = rank.beside < kind.beside_limit;

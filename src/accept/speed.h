@@ -27,21 +27,22 @@ struct RankSpeed {
 };
 
 /// Finds ranks that are slower than their kind. A rank is slow if it is below the median of its
-/// kind by 10 % and by four times the scaled median absolute deviation. Fails only if the rank is
-/// slow alone, and its kind has ranks on another host to compare it with. `together`: images per
-/// second of all ranks when they exchange gradients; 0: not measured.
+/// kind by 10 % and by four times the scaled median absolute deviation. With fewer than four ranks
+/// of the kind, it is slow if it is 10 % below the fastest. Fails only if a rank is slow alone, its
+/// kind has ranks on another host, and there are at least four ranks. `together`: images per second
+/// of all ranks when they exchange gradients; 0: not measured.
 LevelResult compare_speeds(const std::vector<RankSpeed>&, double together);
 
-/// Returns true if a rate is more than 10 % below the usual rate of its kind. The rank is slow, or
-/// something disturbed the measurement: the verdict wants another one.
+/// Returns true if a rate is more than 10 % below the usual rate of its kind. Measure again then,
+/// because something may have disturbed the measurement.
 bool is_doubtful(const std::vector<RankSpeed>&);
 
 /// Replaces `best` by `now`, but keeps higher rates of `best`. Disturbances only make a rank
 /// slower, so the highest rate is nearest to what the device can do.
 void keep_best(std::vector<RankSpeed>& best, const std::vector<RankSpeed>& now);
 
-/// Runs the level. Measures up to three times while rates are doubtful. `cluster`: to compare the
-/// speed of all ranks with; null: none. Collective; the result is the same on every rank.
+/// Runs the level. Measures up to three times while rates are doubtful. `cluster`: predicts the
+/// speed of all ranks; null: no prediction. Collective; the result is the same on every rank.
 LevelResult speed_level(Comm& world, const DeviceChoice&, const SpeedCase&, const Cluster* cluster = nullptr);
 
 }  // namespace convoy

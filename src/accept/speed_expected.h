@@ -8,7 +8,7 @@ namespace convoy {
 /// The measured training of all ranks together.
 struct SpeedTogether {
     double images_per_second = 0;
-    double data_seconds = 0;  ///< of a step, waiting for images: the mean over ranks
+    double data_seconds = 0;  ///< wait for images per step; the mean over ranks
 };
 
 /// A prediction, and the seconds per step by which the measurement exceeds it. The terms add up to
@@ -18,10 +18,11 @@ struct SpeedExpectation {
     double compute = 0;       ///< the median rank beside the others
     double slowest_rank = 0;  ///< how much longer the slowest rank takes than the median
     double input = 0;         ///< the wait for images, which lie in memory
-    double sums = 0;          ///< the rest: all-reduces, and what they slow
+    double sums = 0;          ///< the rest: all-reduces, and the compute that they slow
 };
 
-/// Predicts from the cluster file's time of this model in f32, or else from the median rank alone.
+/// Predicts from the cluster file's time of this model in f32. If the file has none, predicts from
+/// the time of the median rank alone.
 /// All nodes must have the same number of ranks.
 SpeedExpectation expected_speed(const SpeedCase&, const std::vector<RankSpeed>&, const SpeedTogether&, int nodes,
                                 const Cluster&);

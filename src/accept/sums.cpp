@@ -12,7 +12,7 @@ namespace convoy {
 namespace {
 
 struct Timed {
-    /// shortest time of the slowest rank: other work on a node only adds to a time
+    /// the shortest time of each rank, and of these the longest; other work only adds to a time
     double seconds = 0;
     std::string wrong{};  ///< the first wrong element; empty: each was right
 };
@@ -98,10 +98,10 @@ struct SlowParts {
         size_t node;
         std::string others;  ///< the nodes with which it is slow, in words
     };
-    std::vector<size_t> inside;                    ///< nodes
-    std::vector<SlowNode> nodes;                   ///< that have slow links to others
-    std::vector<std::pair<size_t, size_t>> pairs;  ///< of two other nodes
-    double sound_inside = 0, sound_pair = 0;       ///< what sound ones reach; 0: too few nodes to know
+    std::vector<size_t> inside;                    ///< nodes that are slow inside
+    std::vector<SlowNode> nodes;                   ///< nodes with slow links to others
+    std::vector<std::pair<size_t, size_t>> pairs;  ///< slow pairs of two other nodes
+    double sound_inside = 0, sound_pair = 0;       ///< bandwidths of sound ones; 0: too few nodes to know
 };
 
 /// Finds slow nodes, then slow pairs of other nodes. Pairs need three nodes, because with two it is
@@ -185,8 +185,8 @@ void add_measurements(const NodeSums& s, const ExpectedSums& expected, LevelResu
     }
 }
 
-/// Times all-reduces of groups of ranks. A rate that is known is only replaced by a higher one.
-/// Every function is collective.
+/// Times all-reduces of groups of ranks. A repeated measurement replaces a rate only by a higher
+/// one. The constructor and all measurements are collective.
 class Tournament {
 public:
     Tournament(Comm& world, const DeviceChoice& choice, int iterations)
@@ -332,7 +332,7 @@ LevelResult sums_level(Comm& world, const DeviceChoice& choice, size_t bytes, in
     NodeSums s = tournament.all_together({bytes / 512, bytes / 64, bytes / 8, bytes});
     tournament.each_inside(s, bytes);
     tournament.each_pair(s, bytes, [](size_t, size_t) { return true; });
-    // Another program may have slowed what is slow in one place only: measure that again.
+    // Another program may have slowed a node inside, or a single pair: measure these again.
     for (int again = 0; again < 2; ++again) {
         const SlowParts found = slow_parts(s);
         if (!found.inside.empty()) tournament.each_inside(s, bytes);

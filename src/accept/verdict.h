@@ -49,7 +49,7 @@ struct LevelResult {
     std::vector<Figure> figures{};
     std::vector<UnitFacts> facts{};  ///< of the inventory: hosts first, then devices
 
-    /// Adds a figure, unless its value is not finite: what is not known is left out.
+    /// Adds a figure. Leaves it out if its value is not finite, which means not known.
     void add(Figure f) {
         if (std::isfinite(f.value)) figures.push_back(std::move(f));
     }

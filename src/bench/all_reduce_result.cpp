@@ -45,7 +45,7 @@ std::string verdict_on_all_reduces(const std::vector<SizeTime>& times, const Exp
     std::vector<double> ratios;
     for (const SizeTime& t : times)
         if (t.bytes >= large) ratios.push_back(expected(t.bytes) / t.seconds);
-    if (ratios.empty()) return "no size of 8 MiB and more, whose time is the bandwidth's: --bytes 1M..1G says more";
+    if (ratios.empty()) return "no size is 8 MiB or more, where bandwidth decides: measure with --bytes 1M..1G";
     const double ratio = median(ratios);
     const std::string what = formatted("median ratio %.2f at 8 MiB and more", ratio);
     if (ratio >= low) return "as expected, or faster: " + what;

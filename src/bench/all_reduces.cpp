@@ -109,7 +109,7 @@ public:
     }
 
 private:
-    static constexpr size_t period = 509, elements = period * 512;  // moved in blocks of 1 MiB
+    static constexpr size_t period = 509, elements = period * 512;  // copied in blocks of almost 1 MiB
     std::vector<float> mine_, sum_;
 };
 
@@ -149,7 +149,7 @@ std::string plain_row(const SizeTime& s, int ranks, const ExpectedAllReduce& exp
                      expected ? expected_columns(expected(s.bytes), s.seconds).c_str() : "");
 }
 
-/// The buffers that all sizes use, and what was found so far.
+/// Measures one size after the other in the same buffers, and counts failures.
 class SizeMeasurement {
 public:
     SizeMeasurement(Comm& comm, Backend& backend, const AllReduceSizes& test)

@@ -14,7 +14,7 @@ namespace convoy {
 enum class AllReduceLines {
     plain,      ///< steps from 1, sums as whole numbers; a table of sizes with one time each
     toy,        ///< like the PyTorch script: steps from 0, sums as 13.0
-    nccl_tests  ///< the table of nccl-tests (bench/nccl_tests.h), with a time out of place
+    nccl_tests  ///< the table of nccl-tests (bench/nccl_tests.h), with times out of place and in place
 };
 struct SmallAllReduces {
     int64_t steps;
@@ -59,8 +59,8 @@ SizeTimes measure_all_reduces(Comm&, Backend&, const AllReduceSizes&);
 /// Collective.
 void check_sums(Comm&, const std::string& trouble);
 
-/// All-reduces of each kind before the timed ones: a GPU captures a tape when it runs for the
-/// second time.
+/// Untimed all-reduces of each kind before the timed ones. There are two, because a GPU captures a
+/// tape when it runs for the second time.
 constexpr int all_reduce_warmup = 2;
 
 /// Returns the mean bus bandwidth [bytes/s] over all measurements, in place and out of place.

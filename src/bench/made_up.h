@@ -15,8 +15,8 @@ struct MadeUpImages {
 /// Describes a training split for `steps` steps. Each sample has a separate image if these fit in
 /// 64 MiB. Otherwise images repeat, in another order each epoch.
 SplitInfo made_up_split(const std::string& model, const MadeUpImages&, int64_t global_batch, int64_t steps);
-/// Returns a reader of its rows. Draws at most 16 MiB per call and repeats them, because drawing a
-/// large batch of large images would take minutes.
+/// Returns a reader of a split's rows. Draws at most 16 MiB per call and repeats them, because
+/// drawing a large batch of large images would take minutes.
 DataSet::Read made_up_rows(const SplitInfo&, uint64_t seed);
 /// Returns the size of an image: "32x32x3".
 std::string size_text(const SplitInfo&);

@@ -14,8 +14,8 @@ constexpr const char* program = "convoy comm-test";
 constexpr const char* no_address = "0000:00:00";  // PCI addresses are not recorded
 constexpr double giga = 1e9;
 
-/// Formats a number in at most `width` characters: with as many of two decimals as fit, or with an
-/// exponent.
+/// Formats a number in at most `width` characters: with two decimals, or fewer if these do not fit,
+/// or else with an exponent.
 std::string fitted(double value, int width) {
     for (const int decimals : {2, 1, 0})
         if (const std::string text = formatted("%*.*f", width, decimals, value); int(text.size()) <= width) return text;

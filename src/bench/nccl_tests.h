@@ -1,6 +1,6 @@
 // The output of nccl-tests' all_reduce_perf, version 2.19.6, for programs that read it: its table,
-// and the keys of its JSON. Times differ in one way: they are the slowest rank's mean, as with its
-// option -a 3, where its default is the mean over ranks.
+// and the keys of its JSON. Times are the slowest rank's mean, as with its option -a 3. Its default
+// is the mean over ranks.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -23,7 +23,7 @@ struct NcclTestsRun {
     size_t smallest = 0, largest = 0;  ///< bytes
     int64_t iterations = 0;
     bool graph = false;  ///< all-reduces are replayed from a CUDA graph
-    int nccl = 0;        ///< NCCL's version as its code: 22703 is 2.27.3; 0: MPI sums
+    int nccl = 0;        ///< NCCL's version code: 22703 is 2.27.3; 0: all-reduces by MPI
     std::vector<std::string> command_line{};
     std::string start_time{}, end_time{};
 };

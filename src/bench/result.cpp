@@ -119,8 +119,8 @@ std::string bench_text(const BenchResult& r) {
     const double least = roofline_seconds(r);
     if (least > 0)
         text += formatted(
-            "ceilings  measured on rank 0: %.1f GFLOP/s multiplying%s, %.1f GB/s copying; what the classes below "
-            "multiply and move takes %.3f ms at these, %.0f %% of a step\n",
+            "ceilings  measured on rank 0: %.1f GFLOP/s multiplying%s, %.1f GB/s copying; at these rates, the work "
+            "of the classes below takes %.3f ms, %.0f %% of a step\n",
             r.ceilings.flops / 1e9,
             r.ceilings.f32_flops > 0 ? formatted(" (%.1f in f32)", r.ceilings.f32_flops / 1e9).c_str() : "",
             r.ceilings.bytes / 1e9, 1e3 * least, 100 * least / r.median.step);

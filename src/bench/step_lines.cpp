@@ -15,7 +15,7 @@ double mean_of(const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
-/// The standard deviation of the values themselves, not of a population that they are drawn from.
+/// Returns the standard deviation with n in the denominator, not n - 1.
 double deviation_of(const std::vector<double>& values) {
     const double mean = mean_of(values);
     double squares = 0;

@@ -1,6 +1,6 @@
-// Lines of bench in the formats of other benchmarks, for programs that read those: of
-// tf_cnn_benchmarks, and of Horovod's pytorch_synthetic_benchmark.py. Statistics follow their
-// formulas and are of rank 0's steps; totals are of all ranks.
+// Lines of bench in the formats of tf_cnn_benchmarks and of Horovod's
+// pytorch_synthetic_benchmark.py, for programs that read these. Statistics follow their formulas
+// and are of rank 0's steps; totals are of all ranks.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,18 +10,19 @@
 
 namespace convoy {
 
-/// --log-format of bench
+/// The values of bench's --log-format.
 enum class BenchLines { plain, tf_cnn, horovod };
 
 /// Steps of an iteration in Horovod's script. The number of steps must be a multiple of it.
 constexpr int64_t horovod_steps = 10;
 
-/// A line for step 1 and every tenth, about all steps so far. With t the times of these steps, v =
-/// batch / t and n their number: batch / mean(t) +/- deviation(v) / sqrt(n), and as jitter 1.4826
+/// Returns a line for step 1 and for every tenth, about all n steps so far. Let t be their times,
+/// and v = batch / t. The rate is batch / mean(t) +/- deviation(v) / sqrt(n). The jitter is 1.4826
 /// times the median of |v - median(v)|. The total is over wall time.
 std::string tf_cnn_text(const BenchResult&, const std::vector<TrainRow>& steps);
 
-/// A line per ten steps, then mean +- 1.96 deviations of these rates, per rank and in all.
+/// Returns a line per ten steps, then the mean +- 1.96 deviations of these rates, per rank and for
+/// all ranks together.
 std::string horovod_text(const BenchResult&, const std::vector<TrainRow>& steps);
 
 }  // namespace convoy

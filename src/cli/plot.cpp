@@ -125,7 +125,7 @@ OptionGroups options_of_plot() {
         ("title", po::value<std::string>()->value_name("TEXT"), "of the picture")  //
         ("scaling", po::bool_switch(),
          "how runs scale; RUN is what convoy report --scaling --format json printed, - for stdin")  //
-        ("difference", po::bool_switch(), "of the training losses of two runs, step by step");
+        ("difference", po::bool_switch(), "draw the difference of the training losses of two runs");
     return one_group(options);
 }
 

@@ -100,7 +100,7 @@ std::vector<std::string> share_out(const Machine& machine, const std::vector<Unb
 }
 
 std::string bind_rank(Comm& comm, const std::string& bus, bool wanted) {
-    static const Machine machine;  // looking at it takes tens of milliseconds
+    static const Machine machine;  // loading its topology takes tens of milliseconds
     const CpuSet allowed = empty_set();
     hwloc_get_cpubind(machine.get(), allowed.get(), HWLOC_CPUBIND_THREAD);
     const hwloc_obj_t place = neighbourhood(machine, bus);

@@ -15,7 +15,7 @@ namespace convoy {
 
 class Comm {
 public:
-    /// Starts MPI (thread level funneled). At most one object per process.
+    /// Starts MPI (thread level funneled). Call it once per process; split() makes further objects.
     Comm(int* argc, char*** argv);
     ~Comm();
     Comm(const Comm&) = delete;
@@ -77,7 +77,7 @@ private:
 
     std::unique_ptr<Native> native_;
     std::shared_ptr<Activity> activity_;
-    bool starts_mpi_ = false;  // and ends it
+    bool starts_mpi_ = false;  // true: the constructor started MPI, and the destructor ends it
 };
 
 /// Returns the name and version of the MPI library: "Open MPI v4.1.4". Needs no Comm.

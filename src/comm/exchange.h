@@ -23,7 +23,7 @@ public:
         size_t bytes;
     };
     /// Starts a round of messages. The n-th round of a rank matches the n-th rounds of the other
-    /// ranks. In it, each rank must receive what others send to it.
+    /// ranks, so in each round a rank must receive exactly what the others send to it.
     void start(const std::vector<Message>& receive, const std::vector<Message>& send);
     /// Lets MPI make progress on the rounds in flight, without blocking.
     void progress();

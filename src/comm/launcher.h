@@ -18,7 +18,7 @@ Grace launcher_grace();
 /// …"). Libraries other than OpenMPI count as its version 4.
 Grace launcher_grace(const std::string& library);
 
-/// True if the environment says that a launcher started this process.
+/// Returns true if the environment says that a launcher started this process.
 bool is_launched();
 
 /// Returns this process's rank from the launcher's environment, before MPI starts; 0 without a
@@ -31,9 +31,9 @@ int launched_rank();
 /// not belong to another person. Others may write to it only if it has the sticky bit.
 void check_session_folder();
 
-/// Makes hwloc, in Convoy and in OpenMPI, not ask X servers for GPUs. If no X server runs, another
-/// user can answer in its place. Does not change HWLOC_COMPONENTS if that is set already. Call it
-/// first in main; child processes inherit the setting.
+/// Keeps hwloc, in Convoy and in OpenMPI, from asking X servers for GPUs. If no X server runs,
+/// another user can answer in its place. Does not change HWLOC_COMPONENTS if that is set already.
+/// Call it first in main; child processes inherit the setting.
 void ask_no_display();
 
 /// While this object lives, and if no launcher started this process, OpenMPI starts without its

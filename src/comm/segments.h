@@ -1,4 +1,4 @@
-// The files through which OpenMPI's ranks of a node communicate, by default in /dev/shm. They send
+// The files through which OpenMPI's ranks of a node communicate, by default in /dev/shm. Ranks send
 // through vader_segment.* (4 MiB each; sm_segment.* since OpenMPI 5) and share windows through
 // osc_sm.*. OpenMPI removes these files when it ends. After a kill -9 of mpirun or the loss of a
 // node, they would take memory for ever. Their names can be guessed, and OpenMPI uses a file even

@@ -149,7 +149,7 @@ void Watchdog::end() {
                     ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
                     : named(silent) +
                           " did not report: stopped, cut off, or on a host that does not share the run folder")
-            << "; what each rank was in is in " << folder_;
+            << "; the operation of each rank is in " << folder_;
     comm_.abort(Exit::comm, message.str());
 }
 

@@ -18,7 +18,7 @@ struct Augment {
     bool flip = false;       ///< mirror left-right with probability 1/2
     bool alternate = false;  ///< flip is drawn once per sample, then inverted every epoch
 
-    /// draw nothing: every sample is shifted by dy, dx and mirrored alike (a view for evaluation)
+    /// true: draws nothing; shifts every sample by dy and dx, and mirrors it if `mirror` (a view)
     bool fixed = false;
     int dy = 0, dx = 0;
     bool mirror = false;
@@ -119,8 +119,8 @@ struct Lines {
     int first, count;
 };
 
-/// Returns the lines of an image that an output of rows x columns reads, and one more on each side.
-/// A GPU may round the ends of the taps differently.
+/// Returns the lines of an image that an output of rows x columns reads, and one more on each side,
+/// because a GPU may round the ends of the taps differently.
 CONVOY_HD Lines lines_shown(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
                             uint32_t epoch, uint32_t sample) {
     if (a.crop == Crop::shifted) return {0, height};

@@ -25,7 +25,7 @@ CONVOY_HD uint64_t checksum_term(int64_t index, uint32_t bits) {
 struct Checksum {
     Tensor values;  ///< f32, dense
     int64_t index;  ///< the index of the first value
-    uint64_t* sum;  ///< added to
+    uint64_t* sum;  ///< the checksum to which the launch adds
     const Counters* counters;
     int64_t every;  ///< the launch does nothing in steps that are not audited; 1: it always adds
 };

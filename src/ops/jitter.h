@@ -23,8 +23,8 @@ struct Jitter {
     float mean = 0;  ///< set by the caller: mean of grey() over the image as contrast receives it
 };
 
-/// Draws a factor, uniform from max(0, 1 - most) to 1 + most. In double, so that both backends
-/// round alike.
+/// Draws a factor, uniform from max(0, 1 - most) to 1 + most. Computes in double, so that both
+/// backends round alike.
 CONVOY_HD float draw_factor(float most, uint32_t word) {
     const double low = most < 1 ? 1 - double(most) : 0;
     return float(low + (1 + double(most) - low) * (word * 0x1p-32));

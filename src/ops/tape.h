@@ -1,5 +1,5 @@
-// A tape is the list of launches that make up a program: kernels, library calls and loops. A launch
-// is identified by its op in the graph and its phase; its name is only for people.
+// A tape is a list of launches: kernels, library calls and loops. It holds one program or more, or
+// the end of a step. A launch is identified by its op and phase; its name is only for people.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -74,8 +74,8 @@ private:
     std::vector<Launch> launches_;
 };
 
-/// When a launch ran, on a steady clock. For communication it is an all-reduce, from its start
-/// until its completion was noticed.
+/// The time in which a launch ran, on a steady clock. A span of communication lasts from the start
+/// of an all-reduce until its completion was noticed.
 struct Span {
     LaunchId id;
     Resource resource;

@@ -12,7 +12,7 @@ struct OptimizerSpec {
     float momentum = 0.9f;                                ///< sgd
     bool nesterov = false;                                ///< sgd
     float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< adam
-    float muon_momentum = 0.6f;                           ///< for matrices that Muon updates; it is Nesterov's
+    float muon_momentum = 0.6f;                           ///< Nesterov momentum of matrices that Muon updates
     /// Returns the floats of state per element: momentum, or first and second moment.
     int state_per_element() const { return kind == adam ? 2 : 1; }
 };

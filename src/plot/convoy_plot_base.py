@@ -1,4 +1,4 @@
-"""What the scripts that draw share: matplotlib, colours, text that is shown as it is, and saving a picture."""
+"""Helpers of the scripts that draw: matplotlib, colours, text that is shown as it is, and saving a picture."""
 import os
 import sys
 import warnings
@@ -19,9 +19,9 @@ except ImportError as missing:
 finally:
     os.fchdir(here)
     os.close(here)
-matplotlib.rcParams["text.usetex"] = False  # names in a file are no programs for TeX
+matplotlib.rcParams["text.usetex"] = False  # so that TeX does not run names from a file
 if not sys.warnoptions:
-    warnings.simplefilter("ignore")  # a letter that the font lacks is not worth two lines
+    warnings.simplefilter("ignore")  # as for each letter that the font lacks
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers.
 RUN_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -35,16 +35,16 @@ LONGEST = 200  # letters of a text in a picture, as each costs time
 
 
 def plain(text):
-    """A text as a picture shows it: short, on one line, and without what matplotlib would take for mathematics."""
+    """Returns a text for a picture: short, on one line, and with each $ escaped, which would begin mathematics."""
     text = str(text)
     return printable(text if len(text) <= LONGEST else text[:LONGEST - 1] + "…").replace("$", r"\$")
 
 
-MOST_TICKS = 64  # with a text
+MOST_TICKS = 64  # ticks of an axis that have a text
 
 
 def some(values):
-    """At most MOST_TICKS of a list, at equal distances, with the first."""
+    """Returns at most MOST_TICKS values of a list, at equal distances, beginning with the first."""
     return values[::-(-len(values) // MOST_TICKS) or 1]
 
 

@@ -6,7 +6,7 @@ MOST_RESTARTS = 1000  # that are drawn
 
 
 def difference(run, other):
-    """The steps that both runs have, and the loss of `other` less that of `run` (nat) at each."""
+    """Returns the steps that both runs have, and at each the loss of `other` minus that of `run` (nat)."""
     step, at, other_at = np.intersect1d(run.train["step"], other.train["step"], return_indices=True)
     if not len(step):
         fail(BAD_INPUT, f"{run.name} and {other.name} have no step in common")
@@ -14,7 +14,7 @@ def difference(run, other):
 
 
 def draw_difference(run, other, title, out):
-    """Losses above, their difference below; a line where the second run went on after an end. Returns what it shows."""
+    """Draws the losses, their difference below, and a line at each resume of the second run. Returns a summary."""
     step, apart = difference(run, other)
     figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(12, 7), constrained_layout=True)
     first, second = colors((run, other))

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share that needs no package: refusals, and files that are replaced as a whole."""
+"""Helpers of this folder's scripts that need no package: refusals, and files that are replaced as a whole."""
 import contextlib
 import importlib.util
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 USAGE, BAD_INPUT, IO = 2, 3, 5  # exit codes, as Convoy's own
-# Settings of HDF5, which it reads when h5py is imported. It takes no lock: a run may be on a file
+# HDF5 reads these settings when h5py is imported. It takes no lock, because a run may be on a file
 # system that has none.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 # A metric file needs no plug-in, so none is loaded.
@@ -19,12 +19,12 @@ PACKAGES = ("h5py", "matplotlib", "numpy")
 
 
 def printable(text):
-    """What files say, without anything that could steer a terminal."""
+    """Returns a text with the characters escaped that could control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def say(line):
-    """Prints a line with names of files: as they are for a program that reads it, else as a terminal may show them."""
+    """Prints a line with names of files: escaped on a terminal, unchanged for a program that reads it."""
     sys.stdout.reconfigure(errors="surrogateescape")  # a path need not be UTF-8
     print(printable(line) if sys.stdout.isatty() else line)
 
@@ -43,12 +43,12 @@ def fail_for_packages(error):
     line = f"{sys.executable}: {' '.join(str(error).split())[:200]}"
     if lacks:
         line = f"{sys.executable} has no {', '.join(lacks)}"
-    deps = "/usr/bin/python3"  # what make deps fills on Debian and Ubuntu
+    deps = "/usr/bin/python3"  # where make deps installs packages on Debian and Ubuntu
     # From /, because the current folder may have modules of these names.
     has_them = [deps, "-c", f"import {', '.join(PACKAGES)}"]
     there = sys.executable != deps and os.path.exists(deps)
     if there and subprocess.run(has_them, capture_output=True, cwd="/").returncode == 0:
-        line += f"; use {deps}, which has what it takes, or"
+        line += f"; use {deps}, which has these packages, or"
     else:
         line += "; install them: apt install python3-h5py python3-matplotlib (Debian, Ubuntu), or"
     requirements = os.path.join(os.path.dirname(os.path.realpath(__file__)), "requirements.txt")
@@ -56,9 +56,9 @@ def fail_for_packages(error):
 
 
 def opened_by_convoy():
-    """{argument: (folder, metric file)}: descriptors of what convoy plot opened and checked. None: it did not start this.
+    """Returns {argument: (folder, metric file)}, descriptors that convoy plot opened; None if it did not start this.
 
-    Other users may exchange files and folders meanwhile, so these are opened by no path again.
+    Paths are not opened again, because other users may have exchanged what they lead to.
     """
     told = os.environ.pop("CONVOY_PLOT_OPENED", None)
     if told is None:
@@ -71,12 +71,12 @@ OPENED = opened_by_convoy()
 
 
 def folder_of(argument):
-    """The descriptor of the folder of a run's metrics, if convoy plot opened it; else None."""
+    """Returns the descriptor of the folder of a run's metrics, if convoy plot opened it; else None."""
     return OPENED[argument][0] if OPENED and argument in OPENED else None
 
 
 class Output:
-    """A file that will be written. Its folder is opened at once: if it is exchanged later, that changes nothing."""
+    """A file that will be written. Its folder is opened at once, so that it may be exchanged later without effect."""
 
     def __init__(self, path, folder=None):
         """`folder`: a descriptor of the file's folder, if it is open already."""
@@ -86,7 +86,7 @@ class Output:
             try:
                 self.folder = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError as error:
-                self.problem = error  # raised by replace(), because what is read is looked at first
+                self.problem = error  # raised by replace(), because input files are checked first
 
     def is_stream(self):
         """Whether the user named a device or an open file, as /dev/stdout, which cannot be replaced."""
@@ -127,12 +127,12 @@ class Output:
 
 
 def at_once(path, flags):
-    """An opener for open(): it does not wait for a pipe, which may have taken the place of a file since a look at it."""
+    """An opener for open() that does not wait for a pipe, which may have replaced the file since it was checked."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def input_of(path):
-    """The file at `path`, or stdin for -, open to read. A pipe, as the shell makes one, is read if it is this user's."""
+    """Opens the file at `path`, or stdin for -, to read. Refuses a pipe unless it is this user's or root's."""
     if path == "-":
         return open(os.dup(0), "rb")
     file = open(path, "rb", opener=at_once)

@@ -18,9 +18,9 @@ except ImportError as missing:
     fail_for_packages(missing)
 
 SUPERBLOCK = b"\x89HDF\r\n\x1a\n\x03"  # the signature, and the version that Convoy writes
-TEXTS = ("ranks/host", "events/kind")  # columns of texts; others that are asked for have numbers
-LONGEST_TEXT = 1000  # bytes of a text, as Convoy shortens it
-MOST_COLUMNS = 100  # of a table, as a file may have any number of names for the same values
+TEXTS = ("ranks/host", "events/kind")  # columns of texts; all others have numbers
+LONGEST_TEXT = 1000  # bytes; Convoy shortens longer texts
+MOST_COLUMNS = 100  # of a table, because a file may name the same values any number of times
 # h5py raises RuntimeError for some failures of HDF5.
 PROBLEMS = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, MemoryError)
 
@@ -33,7 +33,7 @@ ADVICE = "give the folder of a run, or its metrics.h5"
 
 
 def place_of(argument, path):
-    """Where the metrics at `path` are opened: if convoy plot started this, its descriptor of what the argument named."""
+    """Returns where to open the metrics at `path`: at convoy plot's descriptor for `argument`, if it started this."""
     if OPENED is None:
         return path
     if argument in OPENED:
@@ -43,13 +43,13 @@ def place_of(argument, path):
 
 
 class MetricsFile:
-    """A metrics.h5, open for reading; a context manager. What cannot be used ends the script with one line."""
+    """A metrics.h5, open for reading; a context manager. A file that cannot be used ends the script with one line."""
 
     def __init__(self, path, place=None):
         """`place`: where it is opened, if that is not `path`, which messages name."""
         self.path, self.place = path, place or path
         refuse_special(path, ADVICE, self.place)
-        self.bytes = self.left = 0  # bytes of the file, and what may still be read of it
+        self.bytes = self.left = 0  # bytes of the file, and how many columns may still read
         self.source = self.file = None
 
     def __enter__(self):
@@ -64,7 +64,7 @@ class MetricsFile:
             access = h5p.create(h5p.FILE_ACCESS)
             access.set_fileobj_driver(h5fd.fileobj_driver, self.source)
             self.file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY, fapl=access)
-            kind = self.attribute("", "format", "")  # Convoy's own has a variable length
+            kind = self.attribute("", "format", "")  # None: of variable length, as Convoy writes it
         except PROBLEMS as error:
             self.refuse(error)
         if kind not in (None, "convoy-metrics"):
@@ -80,7 +80,7 @@ class MetricsFile:
         fail(BAD_INPUT, f"{self.path}: cannot be read as a metric file: {reason}")
 
     def opened(self, name, kind):
-        """The object at /name, if it is of this kind and in this file; the empty name is that of the root."""
+        """Returns the object at /name; "" is the root. Refuses an object of another kind, or in another file."""
         parts = name.split("/") if name else []
         for i in range(len(parts)):
             above = "/".join(parts[:i + 1]).encode()
@@ -94,7 +94,7 @@ class MetricsFile:
         return found
 
     def attribute(self, group, name, default):
-        """A text or an integer; `default` if it is missing, and None for a text of variable length.
+        """Returns a text or an integer; `default` if it is missing, and None for a text of variable length.
 
         HDF5 1.10 trusts the lengths of such texts, and may read beyond them.
         """
@@ -141,7 +141,7 @@ class MetricsFile:
         return values
 
     def table(self, name, columns=None):
-        """{column: values} of a table: of these columns, or of all that it has. All have the same number of rows."""
+        """Returns {column: values} of a table: these columns, or all. They have the same number of rows."""
         group = self.opened(name, h5g.GroupID)
         if columns is None:
             if group.get_num_objs() > MOST_COLUMNS:

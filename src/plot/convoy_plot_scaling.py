@@ -9,7 +9,7 @@ MOST_LINES = 100  # that are drawn
 
 
 def read_cells(path):
-    """The array that convoy report --scaling --format json prints; from a file, or - for stdin."""
+    """Returns the measured cells that convoy report --scaling --format json prints; `path` - is stdin."""
     try:
         with input_of(path) as file:
             text = file.read(LONGEST + 1)
@@ -22,7 +22,7 @@ def read_cells(path):
 
 
 def draw_scaling(cells, title, out):
-    """Samples/s and efficiency against the number of ranks: a line a model, precision, image size, device and batch.
+    """Draws samples/s and efficiency by ranks: a line per source, model, precision, image size, device and batch.
 
     Published and predicted figures are dashed; a prediction's range is shaded.
     """
@@ -43,7 +43,7 @@ def draw_scaling(cells, title, out):
         label += f" on {by_ranks[ranks[0]]['cluster']}" if "cluster" in by_ranks[ranks[0]] else ""
         rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=plain(label), **style)
         efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
-        if all("samples_per_second_low" in by_ranks[n] for n in ranks):  # a prediction: what may come
+        if all("samples_per_second_low" in by_ranks[n] for n in ranks):  # a prediction with its range
             bounds = [[by_ranks[n][f"samples_per_second_{end}"] for n in ranks] for end in ("low", "high")]
             alone = by_ranks[ranks[0]]["samples_per_second"] / by_ranks[ranks[0]]["speed_up"]
             rate.fill_between(ranks, *bounds, color=color, alpha=0.2)

@@ -10,8 +10,8 @@ Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 th
 """
 import sys
 
-# Modules are Python's own, else installed ones, else those beside this script: none of the
-# current folder, which may be a stranger's.
+# Imports Python's own modules, else installed ones, else those beside this script. Imports none
+# from the current folder, where a stranger may have put them.
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]  # this script's folder
 import posix
@@ -44,7 +44,7 @@ from matplotlib.ticker import MaxNLocator
 
 PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communication": "#D55E00",
                "collective wait": "#D55E00"}
-BINS = 120  # points a time split is averaged to
+BINS = 120  # points of a time split; each is the mean of several steps
 MOST_RANKS = 4096  # that are drawn, each as three bars
 
 
@@ -142,7 +142,7 @@ def draw_throughput(axes, runs):
 
 
 def split(train):
-    """Milliseconds a step in data wait, compute and exposed communication; rows without a measurement left out."""
+    """Returns ms per step in data wait, compute and exposed communication. Leaves out rows without a measurement."""
     known = np.isfinite(train["step_seconds"])
     columns = ("step_seconds", "data_seconds", "comm_exposed_seconds")
     whole, data, comm = (np.nan_to_num(train[c][known]) * 1e3 for c in columns)
@@ -151,7 +151,7 @@ def split(train):
 
 
 def draw_time(axes, runs):
-    """One run: stacked over the steps. Several: one stacked bar a run, the mean of its steps."""
+    """Draws the parts of a step: of one run over its steps, of several as a bar per run, the mean of its steps."""
     axes.set_title("Where the time of a step goes")
     splits = [split(run.train) for run in runs]
     if not any(len(step) for step, _ in splits):
@@ -165,7 +165,7 @@ def draw_time(axes, runs):
         axes.set(xlabel="optimizer step", xlim=(step[0], step[-1]))
         clip_peaks(axes, np.sum(means, axis=0))
     else:
-        # The first row includes warm-up; where there are more, it does not count.
+        # Leaves out the first row, which includes warm-up, unless it is the only one.
         means = {part: [p[part][min(1, len(s) - 1):].mean() if len(s) else 0 for s, p in splits] for part in parts}
         names = [run.name for run in runs] if len(runs) > 1 else [f"step {step[0]}"]
         names = [name if len(name) <= 20 else name[:9] + "…" + name[-9:] for name in names]
@@ -175,7 +175,7 @@ def draw_time(axes, runs):
 
 
 def draw_ranks(axes, run):
-    """The time of each rank, mean over the epochs: a straggler computes longer and waits less in collectives."""
+    """Draws each rank's time, the mean over epochs: a straggler computes longer and waits less in collectives."""
     table = run.rank_epochs
     ranks, of_row, rows = np.unique(table["rank"], return_inverse=True, return_counts=True)
     if len(ranks) > MOST_RANKS:
@@ -217,7 +217,7 @@ def legend_above_data(axes):
 
 
 def whole_numbers(axes):
-    """Steps and epochs are counted: no tick at 1.05, also where there is only one."""
+    """Puts ticks at whole numbers only, also on an axis with a single value, because steps are counted."""
     left, right = axes.get_xlim()
     if right - left < 1:
         axes.set_xlim((left + right) / 2 - 1, (left + right) / 2 + 1)
@@ -264,7 +264,7 @@ def draw(runs, title, out):
 
 
 def output_of(arguments):
-    """The picture, whose folder is opened before any file is read."""
+    """Returns the picture's Output. Its folder is opened before any file is read."""
     if arguments.out or arguments.scaling:
         return Output(arguments.out or "scaling.png")
     first = arguments.runs[0]
@@ -273,7 +273,7 @@ def output_of(arguments):
 
 
 def draw_as_asked(arguments):
-    """Returns the picture's name."""
+    """Draws the picture that the arguments ask for. Returns its name."""
     out = output_of(arguments)
     if arguments.scaling:
         draw_scaling(read_cells(arguments.runs[0]), arguments.title, out)
@@ -295,7 +295,8 @@ def main():
     parser.add_argument("--title", help="title of the picture")
     parser.add_argument("--scaling", action="store_true",
                         help="RUN is what convoy report --scaling --format json printed; - for stdin")
-    parser.add_argument("--difference", action="store_true", help="of the training losses of two runs, step by step")
+    parser.add_argument("--difference", action="store_true",
+                        help="draw the difference of the training losses of two runs")
     arguments = parser.parse_args()
     if arguments.scaling and len(arguments.runs) != 1:
         fail(USAGE, "--scaling takes one file, or - for stdin: what convoy report --scaling --format json printed")

@@ -3,17 +3,17 @@
 
 timeline.py TRACE.json [--out FILE.png]
 
-A rank has two lanes: what its threads did, by class of operation, and the all-reduces in flight, each from its start
-until it was seen to be complete. Red is what the all-reduces cost the step: waiting for them and, paler, starting them
-and moving them on between operations, which in MPI the computing thread has to do. The sums of --sync-bn are part of
-batch norm. The title has the shares of the rank where they are largest.
-Of more than 64 ranks, the first 64 are drawn.
+A rank has two rows. The upper one shows its operations by class. The lower one shows the all-reduces in flight, each
+from its start until its completion was noticed. Red is the time that all-reduces cost the step: waiting for them and,
+paler, starting and progressing them between operations. With MPI, the computing thread has to progress them. The
+all-reduces of --sync-bn count as batch norm. The title has the shares of the rank where they are largest.
+If there are more than 64 ranks, the first 64 are drawn.
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
 import sys
 
-# Modules are Python's own, else installed ones, else those beside this script: none of the
-# current folder, which may be a stranger's.
+# Imports Python's own modules, else installed ones, else those beside this script. Imports none
+# from the current folder, where a stranger may have put them.
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]  # this script's folder
 import posix
@@ -64,7 +64,7 @@ def kind_of(event):
 
 
 def read(path):
-    """The ranks of a trace, in order, and what was measured."""
+    """Returns the ranks of a trace, in order, and the benchmark's result."""
     refuse_special(path, "give what convoy bench --timeline FILE wrote")
     with open(path, encoding="utf-8", opener=at_once) as file:
         trace = json.load(file)
@@ -84,14 +84,14 @@ def read(path):
 
 
 def cost(rank):
-    """Shares of the step: waiting and moving together, waiting alone."""
+    """Returns two shares of the step: waiting and moving together, and waiting alone."""
     step = max(at + long for _, at, long in rank.spans) - rank.spans[0][1]
     wait, move = (sum(long for kind, _, long in rank.spans if kind == wanted) / step for wanted in (WAIT, MOVE))
     return wait + move, wait
 
 
 def kind_of_picture(out):
-    """The ending of the picture's name, which says its format: png if it has none."""
+    """Returns the picture's format, which is the ending of its name; png if it has none."""
     kind = os.path.splitext(out)[1][1:].lower() or "png"
     if kind not in plt.gcf().canvas.get_supported_filetypes():
         fail(USAGE, f"{out}: '{kind}' is no kind of picture; name it FILE.png")

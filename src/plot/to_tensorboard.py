@@ -3,15 +3,15 @@
 
 to_tensorboard.py RUN... [--out DIR]        RUN: a run folder; it may still be running
 
-Of /train, /eval and /epochs every column becomes a scalar by optimizer step: train/loss, eval/accuracy,
-epochs/images_per_second. They go into RUN/tensorboard, or DIR/NAME of each run; writing again replaces what was written
-before. Then: tensorboard --logdir RUN/tensorboard, or DIR. Times are those of training alone, from the run's start.
+Every column of /train, /eval and /epochs becomes a scalar by optimizer step: train/loss, eval/accuracy,
+epochs/images_per_second. They go into RUN/tensorboard, or into DIR/NAME for each run. Writing again replaces earlier
+events. Then: tensorboard --logdir RUN/tensorboard, or DIR. Times are the run's start plus the time spent in steps.
 Exit codes as Convoy's own: 0 written, 2 usage, 3 a file that cannot be used, 5 the events cannot be written.
 """
 import sys
 
-# Modules are Python's own, else installed ones, else those beside this script: none of the
-# current folder, which may be a stranger's.
+# Imports Python's own modules, else installed ones, else those beside this script. Imports none
+# from the current folder, where a stranger may have put them.
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]  # this script's folder
 import posix
@@ -41,7 +41,7 @@ import stat
 from convoy_plot_files import BAD_INPUT, IO, USAGE, fail, say
 
 try:
-    import h5py  # noqa: F401  (the package whose lack is said here)
+    import h5py  # noqa: F401  (imported so that a lack of it is reported here)
     import numpy as np
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def read(run):
-    """{table: {column: values}} of a run's metrics.h5, when it started, and its steps in an epoch."""
+    """Returns {table: {column: values}} of a run's metrics.h5, its start time, and its steps per epoch."""
     with MetricsFile(os.path.join(run, "metrics.h5")) as file:
         tables = {table: file.table(table) for table in ("train", "eval", "epochs")}
         times = file.column("events/time")
@@ -98,7 +98,7 @@ def write_events(rows, folder):
 
 
 def open_folder(name, folder=None, flags=0):
-    """Opens a folder, in which names are looked up from then on: other users may exchange what has its path."""
+    """Opens a folder. Names are then looked up in its descriptor, because other users may exchange its path."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=folder)
 
 
@@ -144,7 +144,7 @@ def working_folder(above):
 
 
 def replace_events(new, name, above):
-    """Puts the event files of the folder `new` into `name`, in place of those that were written there before."""
+    """Moves the event files of the folder `new` to `name`, and removes those that were written there before."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=above)
     there = open_folder(name, above, os.O_NOFOLLOW)
@@ -192,7 +192,7 @@ def main():
     options = parser.parse_args()
     names = [os.path.basename(os.path.abspath(run)) for run in options.runs]
     if options.out and len(set(names)) < len(names):
-        fail(USAGE, "two runs have the same name; write them into folders of their own")
+        fail(USAGE, "two runs have the same name; write each with a separate --out")
     for run, name in zip(options.runs, names):
         folder = os.path.join(options.out, name) if options.out else os.path.join(run, "tensorboard")
         say(f"{folder}: {write(run, folder)} scalars")

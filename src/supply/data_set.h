@@ -20,18 +20,18 @@ SplitInfo first_images(const SplitReader&, int64_t most);
 
 class DataSet {
 public:
-    // A `Placed` from place() never has the placement `automatic`.
     /// Collective. Reads the first `most` images; 0: all. With Placement::stream, reads only
-    /// labels. Throws Exit::bad_input on every rank if any rank cannot read its rows.
+    /// labels. Placement::automatic is not allowed; place() never returns it. Throws
+    /// Exit::bad_input on every rank if any rank cannot read its rows.
     DataSet(Comm&, Backend&, const SplitReader&, int64_t most = 0, const Placed& = {});
-    /// Does the same with rows from `read`, for a placement in which devices read the split. `read`
-    /// copies `rows` images [rows, h, w, c], as bytes, and labels [rows], from row `first` on.
-    /// `places`: the places of ragged images; else empty.
+    /// Does the same with rows from `read`; the placement must be resident. `read` copies `rows`
+    /// images [rows, h, w, c], as bytes, and labels [rows], from row `first` on. `places`: the
+    /// places of ragged images; else empty.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
     DataSet(Comm&, Backend&, const SplitInfo&, const Read& read, std::vector<ImagePlace> places = {},
             const Placed& = {});
-    /// Describes a split without its images, for programs that are built but do not run. Counts
-    /// their memory but allocates none.
+    /// Describes a split for programs that are built but do not run. Counts the memory of its
+    /// images, but allocates none.
     DataSet(Backend&, const SplitInfo&, const Placed& = {});
     DataSet(const DataSet&) = delete;
 

@@ -10,15 +10,15 @@ namespace {
 
 double gib(size_t bytes) { return double(bytes) / (size_t(1) << 30); }
 
-/// Bytes on this node. `left`: free memory. `whole`: all images. `part`: this node's part of them.
-/// `blocks`: this node's part of two blocks.
+/// Free memory and needed memory of this node [bytes]. `whole`: for all images. `part`: for this
+/// node's part of them. `blocks`: for this node's part of two blocks.
 struct NodeRoom {
     size_t left, whole, part, blocks;
     size_t copies;  ///< copies of all images per node: one, or one per rank without shared memory
     int64_t nodes;
 };
 
-/// Collective. True if at least a quarter of the free memory stays free on every node.
+/// Collective. Returns true if at least a quarter of the free memory stays free on every node.
 bool fits(Comm& comm, const NodeRoom& room, size_t bytes) { return comm.max(int64_t(bytes > room.left / 4 * 3)) == 0; }
 
 /// Collective. Returns the first placement that leaves enough memory.

@@ -20,14 +20,13 @@ ImagePlace RowShapes::operator[](int64_t i) const {
 }
 
 std::vector<uint8_t> first_rows(Comm& comm, RowStore& store, const RowShapes& shapes, int64_t count) {
-    constexpr int64_t step = 1;  // rows are read one by one, so that they fit in blocks of any size
     const Groups& groups = store.groups();
     std::vector<uint8_t> pixels(comm.root() ? size_t(shapes[count].offset) : 0);
     Exchange exchange(comm);
     store.begin({}, 0, 0, 1);
-    for (int64_t first = 0; first < count; first += step) {
+    for (int64_t i = 0; i < count; ++i) {  // one by one, so that rows fit in blocks of any size
         std::vector<Exchange::Message> receive, send;
-        for (const StoredRow& row : store.rows(0, first, std::min(step, count - first))) {
+        for (const StoredRow& row : store.rows(0, i, 1)) {
             const size_t bytes = shapes.bytes(row.sample);
             uint8_t* to = pixels.data() + shapes[row.sample].offset;
             auto* from = const_cast<uint8_t*>(store.memory()) + row.offset;

@@ -16,7 +16,7 @@ namespace convoy {
 class RowShapes {
 public:
     /// `places`: the places of ragged images, at least one per image of `info`. Empty for ragged
-    /// images that are described and not read: then each has the mean size.
+    /// images that are described and not read. Then only their mean size is known.
     explicit RowShapes(const SplitInfo& info, std::vector<ImagePlace> places = {});
 
     int64_t rows() const { return rows_; }

@@ -14,8 +14,8 @@ std::vector<RowRun> runs_of(const SplitPieces& pieces, const RowShapes& shapes) 
     return runs;
 }
 
-/// Returns the order for blocks of the wanted size. They have at least eight runs, because runs of
-/// decoded files are large.
+/// Returns the order for blocks of the wanted size. If no size is asked for, a block has room for
+/// eight runs, because runs of decoded files are large.
 StreamOrder order_of(const SplitPieces& pieces, const RowShapes& shapes, size_t asked) {
     std::vector<RowRun> runs = runs_of(pieces, shapes);
     size_t bytes = stream_block_bytes(asked, size_t(shapes[shapes.rows()].offset));
@@ -42,13 +42,13 @@ StreamBlocks::StreamBlocks(std::shared_ptr<const SplitPieces> all, const RowShap
     : pieces(std::move(all)), order(order_of(*pieces, shapes, block_bytes)) {}
 
 void StreamBlocks::check_batch(const RowShapes& shapes, int64_t global_batch) const {
-    // A block of ragged images may hold fewer than the mean size suggests; the margin is a factor
-    // of 2.
+    // A block of ragged images may hold fewer images than their mean size suggests, so half as many
+    // are counted.
     const size_t margin = shapes.places() ? 2 : 1,
                  images = order.least_block_bytes() / std::max<size_t>(1, shapes.mean_bytes()) / margin;
     if (order.blocks() > 1 && size_t(global_batch) > images)
         fail_everywhere(Exit::usage, "a global batch of " + std::to_string(global_batch) +
-                                         " images may need more than two blocks of the stream, which surely have " +
+                                         " images may need more than two blocks of the stream, which may have only " +
                                          std::to_string(images) + " each; raise --stream-block-mib");
 }
 
