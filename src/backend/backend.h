@@ -1,7 +1,7 @@
 // The interface between Convoy and its devices. A program calls it while it is built, and then
 // replays a tape. A step takes no arguments: its data set or staged batch, permutation, schedule
-// and counters already lie on the device. Backend has a part per task; take the narrowest that
-// does.
+// and counters already lie on the device. Backend has one part per task; a function takes the
+// smallest part that suffices.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -39,8 +39,8 @@ struct DeviceFacts {
     /// The transport of all-reduces: "NCCL over P2P/CUMEM, NET/IB/GDRDMA". It is empty if unknown,
     /// with one rank, and on CPUs, where MPI chooses.
     std::string transport{};
-    /// Bytes of a gradient bucket. The all-reduce of this size takes so long that its latency does
-    /// not matter. The same on all ranks.
+    /// Bytes of a gradient bucket, the same on all ranks. Buckets are so large that the latency of
+    /// an all-reduce does not matter.
     size_t bucket_bytes = size_t(4) << 20;
     int channel_multiple = 1;  ///< channels are padded to a multiple of this in low precision (with_precision)
     int lanes = 1;             ///< logical ranks that are computed side by side
@@ -70,8 +70,8 @@ struct BackendOptions {
     bool invariant = false;
 
     bool bind = true;  ///< bind each rank to its share of the node's cores, unless the launcher did
-    /// seconds for timing cuDNN's plans, or the convolutions on CPUs; afterwards the first
-    /// candidate is used
+    /// seconds for timing cuDNN's plans, or the convolutions on CPUs; what is not timed by then
+    /// uses its first candidate
     double tune_seconds = INFINITY;
     ConvBy conv_by = ConvBy::measured;  ///< the convolution algorithm on CPUs
 

@@ -12,7 +12,7 @@ struct Chip {
     int capability;  ///< compute capability, 10 * major + minor
     bool nvlink;     ///< true: NVLink links the boards of a node; false: PCI Express
 };
-// All but three rows are OpenXLA's target_config/specs, read off such GPUs. P40, 2080 Ti and L40S:
+// All but four rows are OpenXLA's target_config/specs, read off such GPUs. P40, 2080 Ti and L40S:
 // what deviceQuery prints on them. H200: what PyTorch prints, in MiB.
 inline constexpr Chip known_chips[] = {{"p100", "Tesla P100-SXM2-16GB", 17'066'885'120, 56, 60, true},
                                        {"p40", "Tesla P40", 24'032'378'880, 30, 61, false},

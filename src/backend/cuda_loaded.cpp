@@ -34,9 +34,9 @@ struct Opened {
 struct BackendFile {
     fs::path path;
     Descriptor file{-1};
-    std::string problem{};  ///< why there is no such file that may be loaded
+    std::string problem{};  ///< why the file cannot be loaded; empty if it can
 
-    /// Leads to the opened file, whatever is at `path` by now.
+    /// Returns a path of the opened file, even if another file is at `path` by now.
     std::string opened_path() const { return "/proc/self/fd/" + std::to_string(file.fd()); }
 };
 
@@ -45,8 +45,8 @@ fs::path path_of_backend() {
     return fs::read_symlink("/proc/self/exe", unknown).parent_path() / file_name;
 }
 
-/// Returns a problem if another user owns the file, who could have put it beside an executable in
-/// /tmp; else "". The owner of the executable and root are no strangers.
+/// Returns a problem if the file belongs to a user other than this one, root and the executable's
+/// owner; else "". In /tmp, any user can put a file beside the executable.
 std::string stranger_of(const fs::path& path, const struct stat& file, const struct stat& executable) {
     if (file.st_uid == ::geteuid() || file.st_uid == 0 || file.st_uid == executable.st_uid) return "";
     return path.string() + " belongs to another user (uid " + std::to_string(file.st_uid) +
@@ -121,8 +121,8 @@ std::string problem_with(const BackendFile& backend, std::string why) {
 Opened load_backend() {
     BackendFile file = open_file();
     if (!file.problem.empty()) return {.problem = file.problem};
-    // Never closed, because objects that it created live as long as the process. Neither is the
-    // file: its descriptor's number is the library's name for the loader.
+    // The library is never closed, because objects that it created live as long as the process. The
+    // file stays open too, because the loader knows the library by its descriptor's number.
     void* library = dlopen(file.opened_path().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) return {.problem = problem_with(file, dlerror())};
     file.file.release();

@@ -47,9 +47,9 @@ struct StepSpec {
 /// Returns a table of what cuDNN offers for a step on a chip ("h100", "a100"), which may be absent.
 /// Throws Exit::usage.
 std::string plan_table(const Graph&, const StepSpec&, const std::string& chip);
-/// Returns the compute capability of the first visible GPU, as 90. Throws Exit::usage without one.
+/// Returns the first visible GPU's compute capability: 90 for 9.0. Throws Exit::usage if none.
 int first_capability();
-/// How long one of cuDNN's engines may take in probe_plans().
+/// Seconds that one of cuDNN's engines may take in probe_plans().
 constexpr unsigned probe_seconds = 30;
 /// Runs these plans on the first visible GPU. Calls `say` with a line for each, after lines "trying
 /// KEY = ENGINE" for each engine that it is about to build and run. Returns true if all were right.

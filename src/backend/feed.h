@@ -49,7 +49,7 @@ public:
     /// batch. A buffer stays valid until a claim after its take() reuses it. The feed grows if it
     /// must. Throws Exit::out_of_memory; the feed is unusable then.
     virtual HostBatch claim(size_t image_bytes) = 0;
-    /// Starts the clock of the next step, whose data_seconds last until it has gathered its batch.
+    /// Starts to time the next step. Its data_seconds end when it has gathered its batch.
     virtual void begin_step() = 0;
     /// Hands over the oldest claimed batch, which is complete. Steps launched from here on read it.
     virtual void take() = 0;

@@ -35,16 +35,16 @@ struct FeedLayout {
 /// Counts which of a feed's host blocks are claimed. Blocks are used in turn.
 class FeedTurns {
 public:
-    explicit FeedTurns(int ahead) : slots_(int64_t(ahead) + 1) { require(ahead >= 0, "a feed goes ahead, not back"); }
+    explicit FeedTurns(int ahead) : slots_(int64_t(ahead) + 1) { require(ahead >= 0, "a feed has a block"); }
     size_t slots() const { return size_t(slots_); }
     /// Returns the index of the block that claim() returns next.
     size_t next() const { return size_t(claimed_ % slots_); }
     size_t claim() {
-        require(claimed_ - taken_ < slots_, "a feed is claimed more often than it has room for");
+        require(claimed_ - taken_ < slots_, "a feed has a block for each claimed batch");
         return size_t(claimed_++ % slots_);
     }
     size_t take() {
-        require(taken_ < claimed_, "a feed is taken from that nothing was claimed of");
+        require(taken_ < claimed_, "a batch is claimed before it is taken");
         return size_t(taken_++ % slots_);
     }
     void clear() { claimed_ = taken_; }

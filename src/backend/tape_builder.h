@@ -20,7 +20,7 @@ namespace convoy {
 /// without another collective.
 struct Requests {
     std::atomic<int> stop{0}, checkpoint{0};
-    /// keep a snapshot of the state after this step during the next one, because a step takes long
+    /// make a snapshot of the state before each step, because steps take long
     std::atomic<int> snapshot{0};
 };
 

@@ -14,7 +14,7 @@ using Buffer = std::shared_ptr<void>;
 
 class TensorMemory {
 public:
-    /// Throws Exit::out_of_memory. Not for steps, which allocate nothing, unless a feed must grow.
+    /// Throws Exit::out_of_memory. Steps allocate nothing, except when a feed must grow.
     virtual Buffer allocate(size_t bytes) = 0;
     /// Like allocate(), but returns memory in which all-reduces are fastest.
     virtual Buffer allocate_reduced(size_t bytes) { return allocate(bytes); }

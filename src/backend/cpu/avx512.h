@@ -50,11 +50,11 @@ inline void store(bf16* p, __mmask16 m, Vector v) {
                              _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
 }
 
-/// Prefetches into the L2 cache; the address may lie beyond the end.
+/// Prefetches into the L2 cache; the address may lie beyond the end of an array.
 inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
 
-/// Returns the first pair of floats of p and then that of q, in each quarter. high_pairs() returns
-/// the second pairs.
+/// Returns, in each quarter of a vector, the first two floats of p and then the first two of q.
+/// high_pairs() returns the last two of each.
 inline Vector low_pairs(Vector p, Vector q) {
     return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
 }
@@ -128,8 +128,8 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
 }
 
-/// Does the same for any number of rows. Each call of a kernel prefetches one line: of `ahead`, and
-/// once that has no more lines, of `then`.
+/// Does the same for any number of rows. Each call of a kernel prefetches one line per k. It takes
+/// them from `ahead` first, then from `then`.
 template <int V>
 void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
                     float* c_, size_t c_stride, bool add, const Ahead& ahead, const Ahead& then) {

@@ -1,7 +1,7 @@
 // Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward.
 // Sums are taken of differences from a pivot (the first row), so that a mean far from zero costs no
 // digits. They are in float over short runs of rows, and in double beyond. With --sync-bn they are
-// in double throughout, because they must hardly change if ranks share the rows in another way.
+// in double throughout and without a pivot, so that they hardly depend on how ranks share the rows.
 #include <algorithm>
 #include <cmath>
 
@@ -172,7 +172,7 @@ void CpuBackend::forward(const BatchNorm& op, const OpArguments& b, Tape& tape) 
                      const double mean = w.sums[i], var = w.sums[w.c + i];
                      w.mean[i] = float(mean);
                      w.invstd[i] = float(1 / std::sqrt(var + double(epsilon)));
-                     // this step's update is skipped
+                     // not finite: the optimizer will skip this step
                      if (!std::isfinite(w.mean[i]) || !std::isfinite(w.invstd[i])) continue;
                      running_mean[i] += momentum * (float(mean) - running_mean[i]);
                      running_var[i] += momentum * (float(var * unbiased) - running_var[i]);
@@ -206,7 +206,7 @@ template <class E>
     }
 }
 
-/// Writes to = v, or to += v, for [c].
+/// Overwrites `to` [c] with v, or adds v to it.
 template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const float* __restrict v, int c) {
     if (add) {
 #pragma omp simd

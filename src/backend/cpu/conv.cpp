@@ -1,5 +1,5 @@
-// Convolution on plain NHWC activations, each with the algorithm chosen for it (conv_algorithms.h),
-// and bias gradients.
+// Convolutions on plain NHWC activations, each with the algorithm chosen for it
+// (conv_algorithms.h), and bias gradients.
 #include "backend/cpu/conv_algorithms.h"
 #include "backend/cpu/conv_calls.h"
 #include "backend/cpu/cpu_backend.h"
@@ -74,8 +74,8 @@ void CpuBackend::backward(const Conv& op, const OpArguments& b, Tape& tape) {
     call.threads = threads_;
     if (call.weight.data)  // null: frozen
         append(b, LaunchPhase::weight_gradient, "conv weight gradient", call, algorithm_of(b).weight_gradient, tape);
-    // A separate launch, because with one input channel oneDNN takes twice as long for both at
-    // once.
+    // A separate launch. If there is one input channel, oneDNN takes twice as long for a call that
+    // computes both gradients.
     if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
                       b.launch(LaunchPhase::bias_gradient, "conv bias gradient"), tape);

@@ -31,7 +31,7 @@ namespace convoy::cpu {
 
 /// Features that the processor has and oneDNN may use.
 struct Capabilities {
-    bool avx512 = false;  ///< and the compiler can compile Winograd: see winograd_absent.cpp
+    bool avx512 = false;  ///< has AVX-512, and the compiler can compile for it (winograd_absent.cpp)
     bool bf16 = false;    ///< GEMMs in bf16: AVX-512 bf16 or AMX
     bool amx = false;     ///< AMX in bf16
 };
@@ -44,7 +44,7 @@ std::optional<ConvBy> parse_conv_by(const std::string& name);
 /// A convolution in one direction, for any batch size.
 struct ConvSpec {
     LaunchPhase direction;  ///< forward, data_gradient or weight_gradient
-    Conv op;                ///< kernel, stride, pad; of the bias only whether it is `none`
+    Conv op;                ///< only kernel, stride, pad and whether there is a bias count
     Shape x, y;             ///< for a batch of 1
     DType dtype;            ///< type of x and y
     bool add;               ///< data_gradient: adds to its output
@@ -61,7 +61,7 @@ struct ConvSpec {
 };
 /// Returns the FLOPs of each timed run of one of `specs` convolutions; fewer when there are many. A
 /// run has many, because Winograd transforms weights once per batch: small batches would hide its
-/// gain. All together take a thread a few seconds.
+/// gain. The runs of all convolutions together take a few seconds.
 double trial_flops(size_t specs, int threads);
 
 /// Returns the algorithms that apply, in the order of preference without measurements.

@@ -170,7 +170,7 @@ void append(Calls& calls, const dnnl::engine& engine, LaunchPhase direction, con
         case ConvBy::gemm_bf16: return append_gemm(calls, direction, c, DType::bf16);
         case ConvBy::measured: break;
     }
-    require(false, "a convolution runs in a way that was decided");
+    require(false, "a convolution has a selected algorithm");
 }
 
 }  // namespace convoy::cpu

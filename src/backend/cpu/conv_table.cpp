@@ -37,7 +37,7 @@ std::string conv_table(const Graph& graph, const BackendOptions& options, Comm& 
     const auto algorithms = std::dynamic_pointer_cast<const cpu::CpuAlgorithms>(backend->select(program));
     const cpu::TunedConvs tuned = cpu::parse_tuned_convs(backend->tuning());
     const std::vector<cpu::ConvUse> uses = cpu::uses_of(program, backend->facts().threads);
-    std::string text = format("first op", "uses", "convolution", "way: times of all that can");
+    std::string text = format("first op", "uses", "convolution", "algorithm: times of all that apply");
     std::vector<std::string> told;
     for (const cpu::ConvUse& use : uses) {
         const std::string key = use.spec.key();

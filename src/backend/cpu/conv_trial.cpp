@@ -31,7 +31,7 @@ struct Shortest {
 };
 
 /// Times algorithms alternately until the times of each agree, so that other programs on these
-/// cores do not decide. One that is far behind is not run again.
+/// cores do not decide. An algorithm that is far behind is not run again.
 ConvTimes race(const std::vector<ConvBy>& algorithms, const std::function<std::function<void()>(ConvBy)>& runnable) {
     constexpr int rounds = 12;
     constexpr double far = 1.5;

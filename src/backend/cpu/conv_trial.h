@@ -8,7 +8,7 @@ namespace convoy::cpu {
 
 class ConvTrial {
 public:
-    /// Uses the threads of this process, as many as each ConvSpec says.
+    /// Trials run on ConvSpec::threads threads of this process.
     ConvTrial(dnnl::engine, dnnl::stream, MemoryBudget&);
     ~ConvTrial();
     ConvTrial(const ConvTrial&) = delete;

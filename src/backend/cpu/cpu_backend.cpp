@@ -61,8 +61,8 @@ const char* isa_name() {
     }
 }
 
-/// Makes numbers below 1e-38 zero in this thread. Otherwise a gradient that fades away is computed
-/// a hundred times slower.
+/// Makes numbers below 1e-38 zero in this thread. Otherwise steps with vanishing gradients would
+/// take a hundred times longer.
 void flush_denormals() {
     _mm_setcsr(_mm_getcsr() | 0x8040);  // FTZ (flush to zero) and DAZ (denormals are zero)
 }
@@ -173,7 +173,7 @@ void CpuBackend::zero(Tensor t, Tape& tape) {
 }
 
 void CpuBackend::forward(const Op& op, const OpArguments& b, Tape& tape) {
-    const ThreadCount own(threads_);  // oneDNN splits an op among the number of threads at its creation
+    const ThreadCount own(threads_);  // oneDNN fixes an op's number of threads when it creates it
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
@@ -195,7 +195,7 @@ void CpuBackend::run_launch(const Launch& launch) {
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
         for (const Launch& launch : tape) run_launch(launch);
-        comm_.activity().enter("host code between operations");  // the tape owns the names of its launches
+        comm_.activity().enter("host code between operations");  // the tape and its names may be destroyed
     };
 }
 
@@ -250,9 +250,9 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
     comm.together([&] {
         const std::string asked = "--precision " + std::string(name_of(options.precision)) + ": ";
         if (options.precision != Precision::f32 && options.precision != Precision::bf16)
-            fail(Exit::usage, asked + "on CPUs there are f32 and bf16; choose one, or use --device cuda");
+            fail(Exit::usage, asked + "CPUs compute in f32 or bf16; choose one of these, or use --device cuda");
         if (options.precision == Precision::bf16 && !cpu::has_avx512())
-            fail(Exit::usage, asked + "this processor has no AVX-512 (" + comm.host() + "); leave it out");
+            fail(Exit::usage, asked + "this processor has no AVX-512 (" + comm.host() + "); use f32");
         backend = std::make_unique<cpu::CpuBackend>(own, comm, placement, budget);
     });
     return backend;

@@ -14,8 +14,8 @@
 namespace convoy::cpu {
 
 struct ConvCall;          // conv_calls.h
-class ExactAdder;         // exact_sums.cpp
-class GradientAllReduce;  // allreduce.cpp
+class ExactAdder;         // exact_adder.h
+class GradientAllReduce;  // gradient_all_reduce.h
 struct Temporary;         // primitives.h
 
 /// Returns seconds on a steady clock.
@@ -88,7 +88,7 @@ private:
     CpuBackend(CpuBackend& whole, int index);
     void run_launch(const Launch&);
 
-    // Each of these is in the file of its op.
+    // The functions of an op are in the file with its name.
 #define CONVOY_DECLARE(O)                              \
     void forward(const O&, const OpArguments&, Tape&); \
     void backward(const O&, const OpArguments&, Tape&);
@@ -124,7 +124,7 @@ private:
     const int index_ = 0;  // index of the lane
     std::vector<std::unique_ptr<CpuBackend>> lanes_;
     const Capabilities has_;
-    TunedConvs tuned_;  // convolutions chosen so far
+    TunedConvs tuned_;  // times of all convolutions so far; empty: not measured
     std::vector<Span>* trace_ = nullptr;
     std::atomic<double> paused_until_{0};  // on a steady clock
     double sampled_ = now(), used_ = 0;    // time of the last sample, and the processor seconds used until then

@@ -31,11 +31,11 @@ struct Mask {
     int64_t first;
     const Counters* counters;
     int threads;
-    std::shared_ptr<float[]> factors;  // one image's factors per thread
+    std::shared_ptr<float[]> factors;  // per thread: one image's factors, and 3 more for the last draw
 
     /// Computes out = in / (1 - p) for elements that the draw keeps, else 0; adds to `out` if
-    /// `add`. Four elements share one Philox block. With whole_channels four channels do, over all
-    /// pixels.
+    /// `add`. Four elements share one Philox block. With whole_channels, four whole channels share
+    /// one.
     template <class E> void apply(const E* in, E* out, bool add) const {
         const int64_t pixels = whole_channels ? int64_t(shape.h) * shape.w : 1;
         const int64_t draws = whole_channels ? shape.c : int64_t(shape.h) * shape.w * shape.c;

@@ -107,7 +107,7 @@ void CpuBackend::add_scaled(const Tensor& from, float factor, const Tensor& to, 
 
 void CpuBackend::scale(LaunchId id, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
     require(from.count() == to.count() && from.dtype == to.dtype,
-            "what is scaled has the shape and type of where it goes");
+            "a scaled tensor has the size and type of its destination");
     with_type(from.dtype, [&]<class E>(E) {
         tape.push_back({id, Resource::compute, [=, this, x = from.as<E>(), y = to.as<E>(), n = int64_t(to.count())] {
                             over_rows(threads_, n, [=](int, int64_t i, int64_t end) {

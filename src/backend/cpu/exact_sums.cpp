@@ -13,8 +13,8 @@
 namespace convoy::cpu {
 namespace {
 
-/// Converts a gradient. If its magnitude exceeds 2^bits or it is NaN, the result is some valid
-/// integer, and the step is not used.
+/// Converts a gradient to an integer. If it exceeds `most` after scaling or is NaN, the result is
+/// some valid integer, and the step is not used.
 inline int64_t integer(float value, double scale, double most) {
     double v = double(value) * scale;
     v = v < most ? v : most;
@@ -22,8 +22,8 @@ inline int64_t integer(float value, double scale, double most) {
     return int64_t(std::rint(v));
 }
 
-/// Writes to = (or +=, if Add) `from` as integers. Returns the largest bits of `from` without
-/// signs.
+/// Overwrites `to` with `from` as integers, or adds them if Add. Returns the largest magnitude in
+/// `from`, as the bits of that float.
 template <bool Add>
 CONVOY_WIDE uint32_t put_integers(const float* __restrict from, size_t n, double scale, double most,
                                   int64_t* __restrict to) {
@@ -43,8 +43,8 @@ CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double 
     for (size_t i = 0; i < n; ++i) to[i] = float(double(float(from[i])) * unit);
 }
 
-/// Writes NaN, except where a sum is zero: zeros after a tensor stay zeros, because nothing else
-/// writes them. A range begins with a gradient and not with padding, so its first is always NaN.
+/// Writes NaN, except where a sum is zero: padding after a tensor must stay zero, because nothing
+/// else writes it. A range begins with a gradient, so its first element always becomes NaN.
 void make_not_finite(const int64_t* sums, size_t n, float* to) {
     for (size_t i = 0; i < n; ++i) to[i] = i == 0 || sums[i] != 0 ? std::numeric_limits<float>::quiet_NaN() : 0;
 }

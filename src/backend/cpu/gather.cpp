@@ -40,7 +40,7 @@ struct Sample {
     int32_t label;
 };
 
-/// Returns image `i` of the batch, or the partner of the last image.
+/// Returns image `i` of the batch or, if `i` is the batch size, the partner of the last image.
 Sample sample_of(const Gather& g, int i) {
     if (const StagedBatch* b = g.staged) {
         const int64_t at = i + g.staged_first;
@@ -134,7 +134,7 @@ void gather_sample(const Gather& g, const Sample& sample, const Normalise& by, S
     for (int i = 0; i < s.h; ++i) normalise(colours + i * row, row, by.scale.data(), by.shift.data(), to + i * row);
 }
 
-/// Does the same for image `i` mixed with its partner, and writes their labels.
+/// Does the same for image `i` mixed with its partner. Writes the partner's label and i's share.
 template <class E> void gather_mixed(const Gather& g, int i, const Normalise& by, Scratch& scratch, E* to) {
     const Shape s = g.x.shape;
     const Sample own = sample_of(g, i), partner = sample_of(g, i + 1);

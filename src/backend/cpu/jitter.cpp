@@ -1,7 +1,7 @@
-// Colour jitter of an image on the host. If contrast changes there are two passes: the changes
-// before contrast with the mean, then the rest. A pass takes one block of pixels at a time. It
-// makes one change after the other, so that each is a plain loop over the L1 cache. There is no
-// `omp simd`: with it GCC keeps a Colour in memory and processes one pixel at a time.
+// Colour jitter of an image on the host. A change of contrast needs the mean. So a first pass makes
+// the changes before contrast and computes the mean, and a second pass makes the others. A pass
+// takes one block of pixels at a time, which fits in the L1 cache. Each change is a plain loop.
+// There is no `omp simd`: with it GCC keeps a Colour in memory and processes one pixel at a time.
 #include "backend/cpu/jitter.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void set_colour(float* pixel, const Colour& c) {
     pixel[2] = c.blue;
 }
 
-/// Blends with a grey; `elements` counts channels of pixels.
+/// Blends pixels with the grey `level`. `elements`: three per pixel.
 CONVOY_WIDE void blend_with(float level, float share, float* element, int elements) {
     const float rest = (1 - share) * level;
     for (int i = 0; i < elements; ++i) element[i] = within(0, share * element[i] + rest, 255);

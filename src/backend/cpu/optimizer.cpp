@@ -25,7 +25,7 @@ bool all_finite(const float* v, int64_t n) {
 
 void CpuBackend::update(const Update& u, Tape& tape) {
     std::vector<std::function<void(float)>> matrices;              // per segment; empty unless it is a matrix
-    const int matrix_threads = options_.invariant ? 1 : threads_;  // oneDNN may split sums among more
+    const int matrix_threads = options_.invariant ? 1 : threads_;  // oneDNN's sums may depend on it
     const ThreadCount own(matrix_threads);
     for (const UpdateSegment& s : u.segments)
         matrices.push_back(s.rows > 0 ? muon_step(engine_, stream_, u, s) : nullptr);

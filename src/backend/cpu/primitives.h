@@ -44,7 +44,7 @@ public:
     Operand fixed(int argument, const Desc&, void* data) const;
     /// Reserves part of the temporary block. Parts of one op do not overlap.
     Operand temporary(int argument, const Desc&);
-    /// Reserves bytes of the temporary block, to which run() gets a pointer. Returns their offset.
+    /// Reserves bytes of the temporary block. Returns their offset, for add(offset, run).
     size_t reserve(size_t bytes);
     /// Views a tensor as a matrix with `columns` columns, optionally transposed. If its type is not
     /// `type`, it is converted into a temporary.
@@ -63,8 +63,8 @@ public:
     /// Returns the operand into which a primitive writes a result for `to`. It is `to` itself, or a
     /// temporary if the type differs or `add` is set; deliver() then moves it to `to`.
     Operand target(int argument, const Tensor& to, const Desc& wanted, bool add);
-    /// Adds (`add`) or converts a temporary into `to`, after the primitive. Does nothing if the
-    /// primitive wrote to `to` itself.
+    /// Adds a call that converts target()'s temporary and writes it to `to`, or adds it if `add`.
+    /// Does nothing if target() returned `to` itself.
     void deliver(Operand from, const Tensor& to, bool add);
 
     static dnnl::primitive_attr attributes();  ///< request a user-provided scratchpad

@@ -52,7 +52,7 @@ struct ThreadScratch {
 };
 
 /// Computes two sums per channel. `add_rows(first, last, scratch)` adds a few rows to the float
-/// sums s and q. The totals over all rows are written to sums [2][c].
+/// sums s and q, or to the double totals. The totals over all rows are written to sums [2][c].
 template <class AddRows>
 void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRows add_rows) {
     over_rows(threads, rows, [&](int t, int64_t first, int64_t last) {

@@ -18,9 +18,9 @@ namespace {
 /// Seconds for all measurements of a training, unless --tune is given.
 constexpr double usual_patience = 5;
 
-/// Returns the entries of `all`, the times of this kind of processor, for `wanted`. Leaves out
-/// entries that lack an algorithm of this version. `again`: also those without times, unless there
-/// is nothing to compare.
+/// Returns the entries of `all` for the `wanted` convolutions. Leaves out entries whose times lack
+/// a candidate. Also leaves out entries without times if `again` is set and there are several
+/// candidates.
 TunedConvs known_of(const TunedConvs& all, const std::vector<ConvSpec>& wanted, const Capabilities& has, bool again) {
     TunedConvs known;
     for (const ConvSpec& s : wanted)
@@ -33,8 +33,8 @@ TunedConvs known_of(const TunedConvs& all, const std::vector<ConvSpec>& wanted, 
     return known;
 }
 
-/// Warns of convolutions that were to be timed and were not: all later runs take the fixed order,
-/// too.
+/// Warns if some convolutions could not be timed, because later runs then use the fixed order for
+/// them too.
 void warn_of_untimed(const std::vector<ConvSpec>& specs, const TunedConvs& measured, const Capabilities& has) {
     const auto untimed = std::ranges::count_if(
         specs, [&](const ConvSpec& s) { return measured.at(s.key()).empty() && candidates(s, has).size() > 1; });
@@ -79,7 +79,7 @@ void CpuBackend::tune(const ProgramShape& program) {
     std::optional<TuningFile> file;
     if (first == size_t(comm_.rank())) file.emplace(facts_.kind);
     bool usable = file && file->usable(), locked = false;
-    // Another process that measures holds the lock for seconds; after a minute it may be stopped.
+    // Another process that measures holds the lock for seconds; after a minute it seems suspended.
     constexpr int most_seconds = 60;
     int seconds = 0;
     do {
@@ -87,7 +87,7 @@ void CpuBackend::tune(const ProgramShape& program) {
     } while (comm_.max(usable && !locked ? 1 : 0) > 0 && ++seconds < most_seconds);
     if (usable && !locked) {
         std::fprintf(stderr,
-                     "warning: another process holds the file of measured times in ~/.cache/convoy for a minute: "
+                     "warning: another process has held the file of measured times in ~/.cache/convoy for a minute: "
                      "convolutions are not measured; see who holds it with lslocks\n");
         usable = false;
     }

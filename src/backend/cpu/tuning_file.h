@@ -20,7 +20,7 @@ public:
     bool lock();
     /// Returns the file's content. The file must be locked.
     std::string read() const;
-    /// Appends whole lines. Returns false if it could not.
+    /// Appends whole lines. Returns false if they cannot be written.
     bool append(const std::string& lines);
 
 private:

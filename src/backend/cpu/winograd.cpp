@@ -21,7 +21,7 @@ namespace {
 
 /// Returns the tiles of a block. With few channels there are few tiles, so that a block of F(4x4)
 /// stays in the L2 cache. With many channels there are more, so that reading the weights again for
-/// each block does not matter. Large tiles have at least twice the points.
+/// each block does not matter. Large tiles have at least twice the points, so blocks hold half.
 template <int M> int block_tiles(int c, int d) {
     if (c + d <= 128) return 28;
     return (c + d <= 256 ? 56 : 112) / (M == 4 ? 1 : 2);
@@ -216,8 +216,8 @@ void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int col
                                                                  gradients.next(point, to.first, cached_rows / lanes));
 }
 
-/// Writes the sums of a panel, which begins at input `begin`, to dweight [out, 3, 3, in]: those of
-/// output o and inputs [begin, begin + count). `add`: adds them.
+/// Transforms a panel's sums of output o, and writes them to dweight [out, 3, 3, in], or adds them
+/// if `add`. The panel has the inputs [begin, begin + count).
 template <int M>
 void write_weight_gradient(int o, int begin, int count, GradientSum sum, int in, float* dweight, bool add) {
     constexpr size_t outputs_ahead = 8;

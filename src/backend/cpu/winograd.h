@@ -17,7 +17,8 @@ struct Winograd {
     int threads;
     int tile = 4;  ///< side of an output tile: 4, 7 or 8
 
-    /// Returns true if the channels fill vectors and images exceed 2x2, for which nothing is saved.
+    /// Returns true if both sides have at least 16 channels and images are at least 3x3. For
+    /// smaller images nothing is saved.
     static bool suits(int h, int w, int in, int out);
     /// Returns the multiplications for an image, as a fraction of a direct convolution's.
     static double multiplications(int h, int w, int tile = 4) {

@@ -61,7 +61,7 @@ Buffer CudaBackend::resident(void* host, size_t bytes) {
 // devices have unified addressing.
 Buffer CudaBackend::mapped(void* host, size_t bytes) {
     if (const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterMapped); error != cudaSuccess)
-        fail(Exit::out_of_memory, formatted("%.1f GiB of host memory cannot be made readable for the GPU (%s); give "
+        fail(Exit::out_of_memory, formatted("%.1f GiB of host memory cannot be made readable for the GPU (%s); use "
                                             "--data-placement replicate, or a node with more memory",
                                             double(bytes) / (1 << 30), cudaGetErrorString(error)));
     void* seen = nullptr;

@@ -7,7 +7,7 @@ namespace convoy::cuda {
 namespace {
 
 // A parameter's slot in the arena is padded with zeros to at least the number of stored channels.
-// A padding channel has scale 0 and bias 0. So cuDNN can treat it as a channel, and it stays zero.
+// A padding channel has scale 0 and bias 0, so its values stay zero when cuDNN computes them.
 static_assert(stats_elements % tensor_core_multiple == 0);
 
 kernels::BatchNormArgs args_of(const BatchNorm& op, const OpArguments& b) {

@@ -7,7 +7,7 @@ namespace convoy::cuda {
 
 namespace {
 
-/// The batch norm that writes x, of which a convolution's plans do a part.
+/// The batch norm that writes a convolution's x, if the convolution's plans do a part of it.
 struct NormOfX {
     const BatchNorm& op;
     const Tensor& x;
@@ -73,8 +73,8 @@ void CudaBackend::backward(const Conv& op, const OpArguments& b, Tape& tape) {
     if (algorithm.data_gradient)
         data_gradient(tape, b.launch(LaunchPhase::data_gradient, "conv data gradient"), *algorithm.data_gradient,
                       gradient, weight(w, copy), dx, b.accumulate[op.x], norm_sums(b));
-    // Join before the next op. It may overwrite dy, x or the norm's vectors, because lifetimes of
-    // memory are counted in ops. The bucket's all-reduce also starts after an op.
+    // Join before the next op, which may overwrite dy, x or the norm's vectors, because lifetimes
+    // of memory are counted in ops. The bucket's all-reduce also starts after an op.
     if (algorithm.side_by_side) join(tape, of_weight);
 }
 

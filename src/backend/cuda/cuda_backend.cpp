@@ -121,8 +121,8 @@ std::shared_ptr<const Algorithms> CudaBackend::select(const ProgramShape& progra
     for (const std::string& text : plans_.notes()) note(text);
     if (plans_.unmet() > 0)
         note(
-            "cuDNN cannot build some plans of the checkpoint here: they are chosen again, so that results agree with "
-            "those before within rounding");
+            "cuDNN cannot build some plans of the checkpoint here: they are chosen again, so results may differ from "
+            "earlier ones by rounding");
     return algorithms;
 }
 
@@ -277,7 +277,7 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
         const Found found = find_devices();
         if (const std::string reason = reason_without_device(found); !reason.empty())
             fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " +
-                                  reason + "; use --device cpu, or mend that");
+                                  reason + "; fix that, or use --device cpu");
         info = describe_device(device_of_rank(comm.local_rank(), comm.local_size(), int(found.capabilities.size()),
                                               options.devices, options.share_device));
         check_device(info, found, options.precision, comm.rank());
@@ -292,8 +292,8 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
         warn_of_others(comm, info.others);
     }
     const std::string placement = bind_rank(comm, info.bus, options.bind);
-    // One core is left for the thread that times plans, because the host's delays would be
-    // measured.
+    // One core is left for the thread that times plans, because its delays would count as time of a
+    // plan.
     const int cores = comm.fair_threads();
     std::unique_ptr<CudaBackend> backend;
     comm.together([&] {

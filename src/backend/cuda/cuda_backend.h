@@ -71,7 +71,7 @@ public:
     std::function<void()> mark() override;
 
 private:
-    // The functions of an op are in the file of that op.
+    // The functions of an op are in the file with its name.
 #define CONVOY_DECLARE(O)                              \
     void forward(const O&, const OpArguments&, Tape&); \
     void backward(const O&, const OpArguments&, Tape&);

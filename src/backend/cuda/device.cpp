@@ -21,7 +21,7 @@ constexpr int oldest = 60;  // compute capability
 
 std::string version_text(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
 
-/// Returns what to do where the kernels have no code for a capability.
+/// Returns what to do if the kernels have no code for a capability.
 std::string how_to_have(int capability, int runtime) {
     if (capability < oldest) return "Convoy needs " + capability_text(oldest) + " or newer";
     if (!is_compiled_by(runtime, capability)) return "CUDA 13 has dropped that GPU: " + versions_for(capability);
@@ -116,7 +116,7 @@ int device_of_rank(int local_rank, int local_size, int visible, const std::vecto
     // with one visible device, the launcher gave each rank its own; shared_device() checks that
     if (visible == 1 || share) return at(local_rank % count);
     fail(Exit::usage, std::to_string(local_size) + " ranks on a node with " + std::to_string(count) +
-                          " GPUs; start one rank a GPU, or add --share-device");
+                          " GPUs; start one rank per GPU, or add --share-device");
 }
 
 DeviceInfo describe_device(int index) {
@@ -138,7 +138,7 @@ std::string shared_device(const std::vector<std::string>& ranks) {
             if (ranks[a] == ranks[b])
                 return "ranks " + std::to_string(a) + " and " + std::to_string(b) + " on " +
                        ranks[a].substr(0, ranks[a].find(' ')) +
-                       " have the same GPU; start one rank a GPU, or add --share-device";
+                       " have the same GPU; start one rank per GPU, or add --share-device";
     return "";
 }
 

@@ -76,7 +76,7 @@ void DeviceFeed::HostSlot::allocate(const FeedLayout& layout, size_t bytes) {
     } catch (const std::bad_alloc&) {
         fail(Exit::out_of_memory, "out of memory: cannot pin " + std::to_string(layout.bytes(bytes) >> 20) +
                                       " MiB of the host for a batch that is read ahead; use a smaller batch or fewer "
-                                      "ranks a node");
+                                      "ranks per node");
     }
     image_bytes = bytes;
 }

@@ -31,7 +31,7 @@ void CudaBackend::forward(const Linear& op, const OpArguments& b, Tape& tape) {
     append(tape, id, gemm, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, nullptr, part}});
     if (op.bias != none)
         return add_bias(tape, b.launch(LaunchPhase::bias, "linear bias"), low, part, b.params[op.bias], y);
-    require(y.dtype == DType::f32 && y.padding == 0, "a linear layer without bias ends in dense f32");
+    require(y.dtype == DType::f32 && y.padding == 0, "a linear layer without bias has a dense f32 output");
     append(tape, followed(id, "to f32"), [=, workspace = workspace_, from = low](cudaStream_t s) mutable {
         from.data = workspace->at(part);
         kernels::crop(from, y.shape.n, y.shape.c, y.as<float>(), s);

@@ -23,9 +23,9 @@ constexpr auto connect_deadline = std::chrono::seconds(120);  // enough for 32 r
 constexpr auto call_deadline = std::chrono::seconds(120);
 constexpr auto abort_deadline = std::chrono::seconds(2);
 
-/// Aborts a communicator in another thread, and waits a limited time. ncclCommAbort() waits for
-/// graphs that use the communicator, forever if they are destroyed after it. All-reduces in flight
-/// end all the same.
+/// Aborts a communicator in another thread, and waits a limited time. ncclCommAbort() waits until
+/// all graphs that use the communicator are destroyed, and some outlive this call. All-reduces in
+/// flight end nevertheless.
 void abandon(ncclComm_t nccl) {
     const auto ended = std::make_shared<std::promise<void>>();
     std::thread([=] {
@@ -92,10 +92,10 @@ public:
     }
 
     void poll() override {
-        if (!nccl_) fail(Exit::comm, "NCCL was given up on rank " + std::to_string(comm_.rank()));
+        if (!nccl_) fail(Exit::comm, "NCCL was aborted on rank " + std::to_string(comm_.rank()));
         ncclResult_t state = ncclSuccess;
         ncclCommGetAsyncError(nccl_, &state);
-        if (state != ncclSuccess && state != ncclInProgress) give_up(state, "a sum over ranks");
+        if (state != ncclSuccess && state != ncclInProgress) give_up(state, "an all-reduce");
     }
 
 private:
@@ -118,10 +118,10 @@ private:
     }
     [[noreturn]] void give_up(ncclResult_t result, const char* what) {
         const std::string reason = result == ncclInProgress ? "no answer in time; is a rank stopped, or a link down?"
-                                                            : ncclGetErrorString(result);
+                                                            : std::string("NCCL says: ") + ncclGetErrorString(result);
         const char* last = nccl_ ? ncclGetLastError(nccl_) : "";
         std::string message = std::string(what) + " failed on rank " + std::to_string(comm_.rank()) + " on " +
-                              comm_.host() + ": NCCL says: " + reason;
+                              comm_.host() + ": " + reason;
         if (last && *last) message += std::string(" (") + last + ")";
         const bool memory = message.find("out of memory") != std::string::npos;
         if (nccl_) abandon(std::exchange(nccl_, nullptr));
@@ -137,11 +137,11 @@ private:
         for (const size_t count : {size_t(1), longest}) start(static_cast<float*>(values.get()), count, count);
         const Clock::time_point end = Clock::now() + connect_deadline;
         while (cudaStreamQuery(communication_) == cudaErrorNotReady) {
-            if (Clock::now() > end) give_up(ncclInProgress, "the first sums");
+            if (Clock::now() > end) give_up(ncclInProgress, "the first all-reduces");
             poll();
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
-        check(cudaStreamSynchronize(communication_), "the first sums");
+        check(cudaStreamSynchronize(communication_), "the first all-reduces");
     }
 
     Tensor& low_copy(float* values, size_t count) {

@@ -42,7 +42,7 @@ std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
     return matrices;
 }
 
-/// Sets in the segments of matrices the place where Muon will write their directions.
+/// Sets where the segments of matrices find the direction and scale that Muon writes.
 void direct(std::vector<kernels::Segment>& segments, const std::vector<kernels::MuonMatrix>& matrices) {
     for (const kernels::MuonMatrix& m : matrices) {
         const auto own = std::find_if(segments.begin(), segments.end(),

@@ -8,11 +8,11 @@
 namespace convoy::cuda {
 namespace {
 
-// Heuristics sort candidates by expected speed, so the best one is rarely further down than these.
+// Heuristics sort candidates by expected speed, so the best one is rarely beyond these limits.
 // Candidates of fused graphs are compiled for the device, up to two seconds each; others are built
 // in less than a millisecond.
 constexpr int most_timed = 12, most_timed_compiled = 6, most_failed = 12;
-constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer while a needed spec has no plan yet
+constexpr double patience = 2, patience_without_any = 30;  // seconds; the second while a needed spec has no plan
 constexpr auto poll_every = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -68,7 +68,7 @@ void PlanBuilder::repeat(const std::string& family) {
         const auto is_this = [&, &k = key](const Task& t) { return t.key == k; };
         if (order.family != family || std::any_of(queue_.begin(), queue_.end(), is_this)) continue;
         order.stop.request_stop();
-        queue_.push_front(task_of(key, order));  // it was taken from the front
+        queue_.push_front(task_of(key, order));  // because it was queued before all that is left
     }
     wake_.notify_all();
 }

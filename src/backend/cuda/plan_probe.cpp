@@ -1,5 +1,5 @@
 // Builds, checks, replays and times plans on a GPU, for `convoy info --plans MODEL --run`. An
-// engine that faults ends this process only; the next line is another one's (cli/plan_run.cpp).
+// engine that faults ends only this process; cli/plan_run.cpp runs the other lines in another one.
 
 #include <cuda_fp16.h>
 #include <unistd.h>
@@ -103,7 +103,7 @@ private:
         check(cudaStreamSynchronize(stream_.get()), "filling memory");
     }
 
-    /// Finds the first engine that runs: built without a handle if there is one, else with it.
+    /// Finds the first engine that runs if built without a handle or, if there is none, with it.
     bool find_engine() {
         for (const Cudnn* builds : {static_cast<const Cudnn*>(nullptr), &cudnn_}) {
             builds_ = builds;

@@ -20,7 +20,8 @@ std::string fallback_of(const PlanSpec& s) {
     if (s.is_norm()) return "kernels/batchnorm";
     if (s.normalise) return "the batch norm writes its output";
     if (s.statistics)
-        return s.kind == PlanSpec::conv ? "the batch norm sums by itself" : "kernels/batchnorm_gradient sums";
+        return s.kind == PlanSpec::conv ? "the batch norm computes its sums"
+                                        : "kernels/batchnorm_gradient computes the sums";
     return s.kind == PlanSpec::conv_data_gradient && s.add ? "data gradient, then kernels/elementwise" : "";
 }
 
@@ -104,8 +105,8 @@ std::string plan_table(const Graph& graph, const StepSpec& step, const std::stri
                        });
     const std::string pairs = step.one_stream ? "" : text_of(gradient_pairs(graph, step.batch, options), left);
     return text_of(plan_rows(plans, chip)) + pairs +
-           (alone ? "on several ranks, plans of batch norms' gradients keep to " + std::to_string(limit) +
-                        " multiprocessors: NCCL's sums have the others\n"
+           (alone ? "on several ranks, plans of batch norms' gradients use only " + std::to_string(limit) +
+                        " multiprocessors: NCCL's all-reduces take the others\n"
                   : "");
 }
 

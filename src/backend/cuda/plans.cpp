@@ -14,7 +14,7 @@ namespace convoy::cuda {
 namespace {
 
 constexpr double save_every = 5;   // seconds, so that a run stopped while choosing resumes there
-constexpr double most_wait = 120;  // seconds for the plans of one spec; after it the watchdog sees no progress
+constexpr double most_wait = 120;  // seconds to wait for a spec's plans; after these, the watchdog sees no progress
 
 }  // namespace
 
@@ -88,8 +88,8 @@ const Plan* Plans::find(const PlanSpec& spec) {
     return plan.graph ? &plan : nullptr;
 }
 
-/// Returns the plan that is known for a spec, which is empty if cuDNN has no engine. Nullopt if the
-/// plan must be chosen.
+/// Returns the known plan of a spec; an empty plan if cuDNN is known to have no engine. Nullopt if
+/// the plan must be chosen.
 std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from) {
     const std::string key = spec.key();
     const TunedPlan* tuned = known(key);
@@ -108,8 +108,8 @@ std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from
     return as_known(spec, from);
 }
 
-/// Returns true if the plans that a thread built ahead run with the handle of this one. This is
-/// tried until a plan of the family has run.
+/// Returns true if the plans that another thread built ahead run with this thread's handle. Tries
+/// this until a plan of the family has run.
 bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
     if (ahead.graph->candidates() == 0) return false;  // it may have candidates with the handle
     Family& family = families_[spec.family()];
@@ -121,8 +121,8 @@ bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
     return family.runs || !any;
 }
 
-/// Builds a plan here that a thread built and that did not run. If that one runs, the threads
-/// change to handles for its family.
+/// Builds a plan again with this thread's handle, after another thread's plan did not run. If it
+/// runs now, the threads also build its family with handles from now on.
 BuiltGraph Plans::build_with_handle(const BuiltGraph& ahead, const PlanSpec& spec) {
     BuiltGraph here{std::make_shared<CudnnGraph>(cudnn_, spec)};
     bool runs = false;

@@ -61,9 +61,9 @@ public:
     float time(const KernelSpec&);
     /// Returns all plans chosen so far, timed or not.
     const TunedPlans& tuning() const { return chosen_; }
-    /// Chooses the same plans as an earlier run or, if `binding`, another rank. If this device
-    /// cannot build a binding plan, find() throws Exit::usage. Another plan is then measured again
-    /// and counted in unmet().
+    /// Makes find() choose these plans of an earlier run or, if `binding`, of another rank. If this
+    /// device cannot build a binding plan, find() throws Exit::usage. If it cannot build another
+    /// one, find() counts it in unmet() and chooses again.
     void take(const TunedPlans&, bool binding);
     int unmet() const { return unmet_; }
     /// Returns lines for people: each engine that is left out because it ended an earlier process,
@@ -88,7 +88,7 @@ private:
     /// them in turn.
     float measure(const std::vector<std::function<void()>>& works);
 
-    /// A family of plans, as the builder's threads build them.
+    /// How the builder's threads build the plans of a family.
     struct Family {
         bool runs = false;  ///< a plan that a thread built has run on this device
         /// True once a plan that was built with the device's properties did not run, but ran when
@@ -126,7 +126,7 @@ private:
     int device_ = 0;                 // the current device of the constructing thread
     std::atomic<int> built_ = 0;
     std::mutex handles_mutex_;
-    std::map<std::thread::id, Cudnn> handles_;  // guarded by handles_mutex_; graphs need them
+    std::map<std::thread::id, Cudnn> handles_;  // guarded by handles_mutex_; before plans_, whose graphs use them
     std::map<std::string, Plan> plans_;         // by key; a null graph: there is no engine
     std::map<std::string, Family> families_;    // by name
     PlanBuilder builder_;                       // last, because its threads use the other members

@@ -59,7 +59,7 @@ void CudaBackend::restore_tuning(const std::string& text) {
         plans_.take(mine->second, false);
     else if (!tuned_.empty())
         note("the plans of the checkpoint are of " + tuned_.begin()->first + "; for " + facts_.kind +
-             " they are chosen again, so that results agree with those before within rounding");
+             " they are chosen again, so results may differ from earlier ones by rounding");
 }
 
 void CudaBackend::tune(const ProgramShape& program) {

@@ -125,7 +125,7 @@ private:
         if (!adds_to(op.x)) return;
         PlanSpec adding = *p.data_gradient;
         adding.add = true;
-        const float fused = time_or_note(adding, at_, "an addition follows the plain one");
+        const float fused = time_or_note(adding, at_, "a kernel adds the gradient afterwards");
         if (fused < untimed && fused <= sum(plain, timing_.kernels({.kind = KernelSpec::addition, .x = tensor(op.x)})))
             p.data_gradient = adding;
     }
@@ -179,12 +179,12 @@ private:
             norm.forward_by = NormAlgorithm::plan;
             norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
-            // The norm's first kernel alone reads the pool's input, so y may take that memory.
+            // Only the norm's first kernel reads the pool's input, so y may reuse its memory.
             norm.pool = before;
             algorithm(before).pool.by_norm = true;
         }
     }
-    /// Decides whether the convolution before this norm writes its sums.
+    /// Decides whether the convolution before this norm writes the norm's sums.
     bool sums_by_producer(const BatchNorm& op, float plan) {
         const int producer = writer_[op.x];
         const auto* conv = producer == none ? nullptr : std::get_if<Conv>(&graph_.ops[producer]);
@@ -193,7 +193,7 @@ private:
         if (plain.statistics) return false;  // its sums are for another batch norm
         PlanSpec fused = plain;
         fused.statistics = true;
-        const float t = time_or_note(fused, producer, "the batch norm sums by itself");
+        const float t = time_or_note(fused, producer, "the batch norm computes its sums");
         if (t == missing) return false;
         const float normalise = normalise_[at_] = timing_.kernels(kernels(KernelSpec::normalise, op));
         if (!prefer(sum(t, normalise), sum(time(plain, producer), time_alone(plan, kernels(KernelSpec::norm, op)))))
@@ -201,7 +201,7 @@ private:
         plain = fused;
         return true;
     }
-    /// Fuses the batch norm that this convolution reads into it, if that is faster.
+    /// Fuses the batch norm that writes this convolution's input into it, if that is faster.
     void move_into_reader(int reader) {
         const ValueId x = std::get<Conv>(graph_.ops[reader]).x;
         const int before = writer_[x];
@@ -269,7 +269,7 @@ private:
         GemmAlgorithm& gemm = algorithm(reader).gemm;
         PlanSpec fused = *gemm.data_gradient;
         fused.statistics = true;
-        const float t = time_or_note(fused, reader, "kernels/batchnorm_gradient sums");
+        const float t = time_or_note(fused, reader, "kernels/batchnorm_gradient computes the sums");
         if (t == missing) return false;
         const float rest = timing_.kernels(kernels(KernelSpec::gradient_of_sums, op));
         const KernelSpec ours = kernels(KernelSpec::norm_gradient, op);

@@ -129,8 +129,8 @@ struct GpuAlgorithms final : Algorithms {
 GpuAlgorithms select_algorithms(const ProgramShape&, const AlgorithmOptions&, const Timing&);
 /// Completes a selection: decides which ops compute both gradients side by side.
 GpuAlgorithms with_branches(GpuAlgorithms, int multiprocessors);
-/// Selects without times: as options.norm_by says, as if cuDNN had every plan. If times were to
-/// decide, it uses our kernels alone. Dry runs without a GPU use this.
+/// Selects without times: as options.norm_by says, as if cuDNN had every plan. Where times would
+/// decide, batch norms use our kernels. Dry runs without a GPU call this.
 GpuAlgorithms select_unmeasured(const ProgramShape&, AlgorithmOptions);
 
 }  // namespace convoy::cuda

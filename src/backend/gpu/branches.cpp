@@ -1,6 +1,6 @@
-// Chooses which ops compute both gradients side by side: those whose gradients, one after the
-// other, would leave a GPU partly idle. It goes by shapes, because one plan's time does not say how
-// much of the GPU it uses.
+// Chooses which ops compute both gradients side by side: those whose gradients would leave a GPU
+// partly idle if they ran one after the other. The shapes decide, because the time of a plan does
+// not tell how much of the GPU it uses.
 #include "backend/gpu/algorithms.h"
 
 namespace convoy::cuda {

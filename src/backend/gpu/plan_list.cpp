@@ -12,7 +12,7 @@ std::string title_of(const Graph& graph, size_t op) {
     return param.substr(0, param.rfind('.'));
 }
 
-/// Returns the plans considered for each op if all times were equal.
+/// Returns the plans that would be considered for each op if all times were equal.
 std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, AlgorithmOptions options, NormBy norm_by) {
     if (options.norm_by == NormBy::measured) options.norm_by = norm_by;
     const GradientFlow flow = gradient_flow(graph);

@@ -1,5 +1,5 @@
-// Requests to cuDNN as plain data, one spec per operation. From a spec its graph is built, its plan
-// is looked up in the cache, and `convoy info --plans` makes its table. None of this needs a GPU.
+// Requests to cuDNN as plain data, one spec per operation. cuDNN's graph is built from a spec. Its
+// key names the plan in the cache and in the table of `convoy info --plans`. No GPU is needed.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -75,9 +75,9 @@ struct PlanSpec {
     /// Returns multiply-adds times two; 0 for batch norms.
     double flops() const;
     /// Estimates the thread blocks that each occupy a multiprocessor for some microseconds. A block
-    /// computes a tile of 128 x 128 outputs, and at most 512 products of each. On an H100's tensor
-    /// cores a block takes at least 2 us, about as long as a launch. It is an estimate, because
-    /// cuDNN's engines have tiles of many sizes.
+    /// computes a tile of 128 x 128 outputs, and at most 512 products for each output. On an H100's
+    /// tensor cores a block takes at least 2 us, about as long as a launch. It is an estimate,
+    /// because cuDNN's engines have tiles of many sizes.
     double blocks() const;
 };
 
