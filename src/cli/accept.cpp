@@ -50,7 +50,8 @@ AcceptInputs inputs_of(const AcceptOptions& o, const RankLayout& layout, bool ro
     return inputs;
 }
 
-/// Each rank trains at least one image, so the batch grows with the ranks.
+/// Returns the trainings of the level bits. Their batch grows with the ranks, because each rank
+/// trains at least one image.
 std::vector<BitsCase> cases_of(AcceptExtent extent, int ranks, bool gpu) {
     const int64_t batch = std::max(8, ranks), times = extent == AcceptExtent::thorough ? 10 : 1;
     std::vector<BitsCase> cases = {{"mnist-conv", 28, batch, 5 * times}};
@@ -151,11 +152,11 @@ Acceptance begin(Comm& comm, const AcceptOptions& o, const RankLayout& layout, c
                        .hosts = comm.gather_all(comm.host()),
                        .options = o.recorded(device)};
     if (o.resume) {
-        // Fingerprints are not in the file: bits runs again if they are to be saved.
+        // The file has no fingerprints: the level bits runs again if they are to be saved.
         const std::set<std::string> again =
             o.save_fingerprint.empty() ? std::set<std::string>{} : std::set<std::string>{"bits"};
         const std::string file = o.output + "/" + json_name;
-        // Only rank 0 reads the file: the pairs of many hosts take gigabytes.
+        // Only rank 0 reads the file, because the figures of all pairs of hosts may be large.
         comm.together([&] {
             if (folder) continue_from(read_acceptance(folder->results(), file), file, again, results);
         });
@@ -167,8 +168,8 @@ Acceptance begin(Comm& comm, const AcceptOptions& o, const RankLayout& layout, c
     return results;
 }
 
-/// Saves the bits that were found. Collective. After a failing verdict it only warns if that fails,
-/// because the exit code must then be that of the verdict.
+/// Saves the bits that were found. Collective. After a failing verdict, only warns if they cannot
+/// be saved, because the exit code must then be that of the verdict.
 void save_bits(Comm& comm, const AcceptInputs& inputs, const Fingerprints& seen, bool failed, Terminal& terminal) try {
     comm.together([&] {
         if (inputs.saved) save_fingerprints(*inputs.saved, seen);

@@ -32,7 +32,7 @@ std::vector<std::string> levels_of(const AcceptOptions& o) {
     return levels;
 }
 
-/// Throws Exit::usage for an option that only levels use which do not run.
+/// Throws Exit::usage for an option that is used only by levels that do not run.
 void refuse_without_effect(const AcceptOptions& o, const po::variables_map& values) {
     const auto needs = [&](const char* option, std::initializer_list<const char*> levels) {
         const bool given = values.count(option) > 0 && !values[option].defaulted();
@@ -49,7 +49,7 @@ void refuse_without_effect(const AcceptOptions& o, const po::variables_map& valu
     needs("level", {"sums", "bits", "speed", "input", "endurance"});
 }
 
-/// Throws Exit::usage if --output is given twice: one of the folders would stay empty.
+/// Throws Exit::usage if --output is given twice, because one of the folders would stay empty.
 void refuse_second_output(const std::vector<std::string>& args) {
     const auto names_output = [](const std::string& arg) { return arg == "--output" || arg.starts_with("--output="); };
     if (std::ranges::count_if(args, names_output) > 1)

@@ -184,7 +184,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     });
     const TrainOptions& o = parsed.options;
     comm.together([&] { check_world(comm); });
-    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    Terminal terminal(stderr, comm.root());  // stdout is for the result
     print_paths_of_recipe(terminal, parsed);
     const Heartbeat heartbeat(comm.activity(), terminal);
     Watchdog watchdog(comm, o.watchdog);

@@ -71,7 +71,7 @@ ChildSignals::ChildSignals() {
     first = 0;
     for (size_t i = 0; i < std::size(passed_on); ++i) {
         sigaction(passed_on[i], nullptr, &before[i]);
-        if (before[i].sa_handler != SIG_IGN) sigaction(passed_on[i], &action, nullptr);  // ignored: nohup
+        if (before[i].sa_handler != SIG_IGN) sigaction(passed_on[i], &action, nullptr);  // nohup ignores HUP
     }
 }
 

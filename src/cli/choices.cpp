@@ -42,7 +42,7 @@ const Choices<Placement>& placement_choices() {
 
 const Choices<NormBy>& norm_choices() {
     static const Choices<NormBy> choices = {{"measured", NormBy::measured, "the fastest of the others"},
-                                            {"convolutions", NormBy::convolutions, "fused into them where they can"},
+                                            {"convolutions", NormBy::convolutions, "fused into them where possible"},
                                             {"plans", NormBy::plans, "cuDNN's"},
                                             {"kernels", NormBy::kernels, "Convoy's"}};
     return choices;
@@ -50,14 +50,13 @@ const Choices<NormBy>& norm_choices() {
 
 const Choices<ConvBy>& conv_choices() {
     using cpu::name_of;
-    static const Choices<ConvBy> choices = {
-        {name_of(ConvBy::measured), ConvBy::measured, "the fastest of the others"},
-        {name_of(ConvBy::direct), ConvBy::direct},
-        {name_of(ConvBy::direct_bf16), ConvBy::direct_bf16},
-        {name_of(ConvBy::winograd), ConvBy::winograd},
-        {name_of(ConvBy::winograd_large), ConvBy::winograd_large, "in bf16"},
-        {name_of(ConvBy::gemm), ConvBy::gemm, "of matrices"},
-        {name_of(ConvBy::gemm_bf16), ConvBy::gemm_bf16, "where they can, else direct"}};
+    static const Choices<ConvBy> choices = {{name_of(ConvBy::measured), ConvBy::measured, "the fastest of the others"},
+                                            {name_of(ConvBy::direct), ConvBy::direct},
+                                            {name_of(ConvBy::direct_bf16), ConvBy::direct_bf16},
+                                            {name_of(ConvBy::winograd), ConvBy::winograd},
+                                            {name_of(ConvBy::winograd_large), ConvBy::winograd_large, "in bf16"},
+                                            {name_of(ConvBy::gemm), ConvBy::gemm, "of matrices"},
+                                            {name_of(ConvBy::gemm_bf16), ConvBy::gemm_bf16}};
     return choices;
 }
 

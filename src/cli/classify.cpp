@@ -40,7 +40,7 @@ po::options_description description(ClassifyOptions& o) {
     options.add_options()                                                                      //
         ("model-file", po::value<std::string>(&o.given)->value_name("FILE"), model_file_help)  //
         ("image", po::value<std::vector<std::string>>(&o.images)->value_name("IMAGE"),
-         "a picture, a folder, a tar archive, or a list of paths (.txt); also as plain arguments, several")  //
+         "a picture, a folder, a tar archive, or a list of paths (.txt); also several, as plain arguments")  //
         ("data", po::value<std::string>(&o.data)->value_name("DIR"), "instead of pictures: a data set of HDF5 shards")(
             "split", po::value<std::string>(&o.split)->default_value("test")->value_name("NAME"), "test or train")  //
         ("top", po::value<int64_t>()->default_value(5)->value_name("N"), "print the N most probable classes")       //
@@ -114,7 +114,7 @@ public:
         const Resize how = short_side_ > 0 ? Resize{.kind = Resize::Kind::short_side, .short_side = short_side_}
                                            : Resize{.kind = Resize::Kind::exact, .height = height_, .width = width_};
         if (resize(image, how, resized)) std::swap(image, resized);
-        // as draw_resampling() in ops/augment.h
+        // the same centre as draw_resampling() in ops/augment.h cuts out
         const int top = int(std::rint((image.height - height_) / 2.0)),
                   left = int(std::rint((image.width - width_) / 2.0));
         for (int y = 0; y < height_; ++y)
@@ -137,8 +137,8 @@ private:
     ByteBudget decoded_{most_bytes}, resized_{most_bytes};
 };
 
-/// Reads pictures in parallel into `pixels` [pictures, height, width, channels]. Returns why each
-/// could not be read, or "".
+/// Reads pictures in parallel into `pixels` [pictures, height, width, channels]. Returns for each
+/// picture why it could not be read; empty if it was read.
 std::vector<std::string> read_all(std::span<const Picture> pictures, PictureReader& reader, int threads,
                                   std::vector<uint8_t>& pixels) {
     std::vector<std::string> faults(pictures.size());
@@ -304,7 +304,7 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         if (comm.root() && !o.to.empty()) check_place(to.emplace(o.to));
     });
-    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    Terminal terminal(stderr, comm.root());  // stdout is for the result
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;
     how.threads = o.threads;

@@ -55,7 +55,7 @@ po::options_description description(CommTestOptions& o) {
          "write the times of --bytes, too: a cluster file's all-reduce-table; with --log-format nccl-tests, also the "
          "keys of its JSON; replaces FILE")  //
         ("at-least", po::value<double>(&o.at_least)->value_name("GB/s"),
-         "fail with exit code 8 if the mean bus bandwidth of --bytes is below")  //
+         "fail with exit code 8 if the mean bus bandwidth of --bytes is below this")  //
         ("cluster", po::value<std::string>(&o.cluster)->value_name("FILE"),
          "print beside the times of --bytes what to expect of these machines: jobs/site/*.cluster")             //
         ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces per size")  //
@@ -107,7 +107,7 @@ void check_layout(const CommTestOptions& o, const RankLayout& l) {
     const std::string option = !o.json.empty() ? "--json" : !o.cluster.empty() ? "--cluster" : "--at-least";
     if (l.ranks == 1 && (tables || compared)) fail(Exit::usage, option + ": one rank sends nothing; start 2 or more");
     if (!l.even() && tables)
-        fail(Exit::usage, formatted("%s: %d ranks are not as many on each of %d hosts; start as many on each",
+        fail(Exit::usage, formatted("%s: %d ranks are spread unevenly over %d hosts; start the same number on each",
                                     option.c_str(), l.ranks, l.hosts));
 }
 
@@ -119,7 +119,7 @@ std::string time_text() {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local)};
 }
 
-/// Collective.
+/// Returns the facts in the lines of nccl-tests. Collective.
 NcclTestsRun nccl_tests_run(Comm& comm, const Backend& backend, const CommTestOptions& o,
                             const std::vector<std::string>& args) {
     const bool by_nccl = backend.facts().transport.starts_with("NCCL");

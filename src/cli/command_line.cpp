@@ -71,16 +71,13 @@ void translate(const Options& options, const std::string& where, const std::stri
         if (error.kind() == po::invalid_syntax::extra_parameter)
             usage(dashes + name + ": is a switch and takes no value");
         usage(dashes + name + ": its value is missing; " + allowed(options, name));
-    } catch (const po::required_option& error) {
-        usage(dashes + without_dashes(error.get_option_name()) + ": is required; " +
-              allowed(options, without_dashes(error.get_option_name())));
     } catch (const po::error& error) {
         usage(error.what());
     }
 }
 
-/// Returns null for an empty name: Boost would take it for the beginning of every option's, and
-/// throw.
+/// Finds an option. Returns null for an empty name, because Boost would match it with every option
+/// and throw.
 const po::option_description* known_option(const Options& options, const std::string& name) {
     return name.empty() ? nullptr : options.find_nothrow(name, false);
 }
@@ -166,8 +163,8 @@ bool adds_up(const po::option_description& option) {
     return typed && typed->value_type() == typeid(std::vector<std::string>);
 }
 
-/// If an option is given several times, keeps the last one. Keeps all of an option that holds
-/// several values. Joins the texts of a list (OptionTable::list()); `none` empties it.
+/// If an option is given several times, keeps the last value. Keeps all values of an option that
+/// holds several. Joins the texts of a list (OptionTable::list()); `none` empties it.
 void keep_last(const Options& options, std::vector<po::option>& given) {
     const auto known = [&](const po::option& option) {
         return option.position_key < 0 ? known_option(options, option.string_key) : nullptr;

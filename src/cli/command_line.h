@@ -26,10 +26,10 @@ struct ConfiguredValues {
 };
 /// Parses options as parse() does. One of them is `config`, a file of lines `key = value`. Keys are
 /// the long option names; `#` starts a comment. Options on the command line win over the file. Only
-/// one option of an `alternatives` set can be given: one on the command line replaces the file's
-/// others. `own` are the options that the command line may have. `only_flags` may be in the file
-/// only with their default value. Throws Exit::bad_input for an unreadable file. Throws
-/// Exit::usage, naming file and line, for a mistake in it.
+/// one option of an `alternatives` set can be given: one on the command line replaces the others of
+/// that set in the file. The command line may have only options in `own`. The file may have options
+/// in `only_flags` only with their default value. Throws Exit::bad_input for an unreadable file.
+/// Throws Exit::usage, naming file and line, for a mistake in the file.
 ConfiguredValues parse_with_config(const boost::program_options::options_description& options,
                                    const boost::program_options::options_description& own,
                                    const std::vector<std::string>& args,

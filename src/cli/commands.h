@@ -24,12 +24,13 @@ int train(Comm& comm, const std::vector<std::string>& args);
 int sweep(const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
-/// Says what a trained model sees in pictures; collective.
+/// Predicts the classes of pictures; collective.
 int classify(Comm& comm, const std::vector<std::string>& args);
 /// Writes a model file in another program's format.
 int export_model(const std::vector<std::string>& args);
+/// Makes a model file from weights of PyTorch.
 int import_model(const std::vector<std::string>& args);
-/// Shows how a batch is split over ranks, and its outputs gathered; collective.
+/// Shows how a batch is split over ranks, and how its outputs are gathered; collective.
 int demo(Comm& comm, const std::vector<std::string>& args);
 /// Tests a cluster: sums, bits, speed and input of every rank; collective.
 int accept(Comm& comm, const std::vector<std::string>& args);
@@ -45,7 +46,7 @@ int plot(const std::vector<std::string>& args);
 int plot_cells(const std::string& json, const std::string& out);
 /// Predicts training steps on the machines of a cluster file. Needs no MPI.
 int predict(const std::vector<std::string>& args);
-/// Prints versions and who runs where; collective.
+/// Prints versions and where ranks run, or describes a file, or lists plans; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 /// Returns true for arguments of `info` that run plans, which needs no MPI.
 bool runs_plans(const std::vector<std::string>& args);

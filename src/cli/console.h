@@ -16,13 +16,14 @@ struct SetupNotes {
 
 class Console final : public RunObserver {
 public:
-    /// The first two must outlive this. Without lines it only prints the setup.
+    /// The trainer and the terminal must outlive this object. Without progress lines it only prints
+    /// the setup.
     Console(const Trainer&, Terminal&, std::unique_ptr<ProgressLines> = nullptr);
 
     /// Prints what the training will do, in about ten lines.
     void print_setup(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
                      const Graph&, const TrainSetup&, int ranks, const SetupNotes& = {});
-    /// Call when no more steps follow.
+    /// Ends the progress lines. Call it after the last step.
     void end_progress() { lines_->on_end(); }
     /// Reports that the run ended by itself or was stopped, and that its results are in `folder`.
     /// `again` is the command that continues it.

@@ -142,10 +142,11 @@ void Console::print_setup(const ConfigPairs& config, const std::string& data_dir
     const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(),
                                    [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
     if (s.logical_ranks > 0)
-        note("virtual", formatted("trains as %lld ranks would, the same bits on any number of ranks; a rank computes "
-                                  "up to %lld of them, %d at a time",
-                                  (long long)s.logical_ranks,
-                                  (long long)BatchSplit{s.logical_ranks, ranks}.logical_of(0).count, programs.lanes()));
+        note("virtual",
+             formatted("trains as %lld ranks would, with the same bits on any number of ranks; a rank computes "
+                       "up to %lld of them, %d at a time",
+                       (long long)s.logical_ranks, (long long)BatchSplit{s.logical_ranks, ranks}.logical_of(0).count,
+                       programs.lanes()));
     if (std::max<int64_t>(ranks, s.logical_ranks) > 1 && norms)
         note("batchnorm",
              s.sync_bn ? "statistics over the global batch (--sync-bn)"

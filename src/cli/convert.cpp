@@ -45,7 +45,7 @@ po::options_description options_of(const std::string& kind) {
                                  "-python.tar.gz, or the folder unpacked from one";
         add("from", po::value<std::string>()->value_name("PATH"), from.c_str());
         add("limit-per-file", po::value<int64_t>()->value_name("N")->default_value(0),
-            "take only the first N images of each batch; 0 takes all");
+            "take only the first N images of each file; 0 takes all");
         if (kind == "cifar100") add("coarse", po::bool_switch(), "the 20 superclasses, not the 100 classes");
     } else if (kind == "mnist") {
         add("from", po::value<std::string>()->value_name("DIR"),
@@ -168,7 +168,7 @@ int convert(const std::vector<std::string>& args) {
     const Destination destination(to, values["force"].as<bool>());  // checks it before minutes of decoding
     const auto start = std::chrono::steady_clock::now();
     Activity activity;
-    Terminal terminal(stderr, true);  // stdout is the result's
+    Terminal terminal(stderr, true);  // stdout is for the result
     const Heartbeat heartbeat(activity, terminal);
     activity.enter("reading the source");
     Source source = source_of(kind, values);

@@ -164,12 +164,12 @@ public:
         int64_t images = 0, done = 0;
         std::vector<const AssignedShard*> missing;
         for (const AssignedShard* shard : own()) {
-            // asks rank 0's list, because other hosts may still see files of a network that rank 0
-            // has removed
+            // asks rank 0's list, because on a network disk other hosts may still see files that
+            // rank 0 has removed
             const bool there = work_.finished[shard - work_.assignment.shards.data()] == 'y';
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
-            // an unreadable file may be readable now: a changed mode does not change its date
+            // an unreadable file may be readable now: chmod does not change its modification time
             const bool may_be_better = record && (record->tally.faults[size_t(ImageFault::unreadable)] > 0 ||
                                                   (options_.rules.strict && record->tally.left_out() > 0));
             if (record && !may_be_better) {
@@ -191,7 +191,8 @@ public:
         }
         converted_ = images;
     }
-    /// Adds mean and deviation, which are known only after all shards are made.
+    /// Adds mean and deviation to the shards, which are known only after all shards are made.
+    /// Returns the entries for the manifest.
     std::vector<ManifestEntry> seal(const PixelStatistics& statistics) {
         const Phase phase(comm_.activity(), "checksums", "shard", 0, int64_t(records_.size()));
         const Doing doing(comm_.activity(), "completing shards");
@@ -250,8 +251,8 @@ std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& 
 }
 
 /// Runs `work`, in which ranks do not wait for one another. An error of one rank ends the job at
-/// once, because the others may still work for hours. An only rank removes the unpacked archives
-/// then; other ranks would still read them.
+/// once, because the others may still work for hours. A single rank removes the unpacked archives
+/// after an error; with more ranks, others may still read them.
 void each_alone(Comm& comm, const ConversionFolder& folder, const std::function<void()>& work) {
     if (comm.size() > 1) return work();
     comm.together([&] {
@@ -289,7 +290,7 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     ImageOptions o;
     comm.together([&] { o = parse_image_options(args); });
     const auto start = Clock::now();
-    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    Terminal terminal(stderr, comm.root());  // stdout is for the result
     const Heartbeat heartbeat(comm.activity(), terminal);
     std::unique_ptr<ConversionFolder> folder;
     Work work;

@@ -13,21 +13,21 @@ po::options_description image_options() {
     auto add = options.add_options();
     const auto path = [](const char* name) { return po::value<std::string>()->value_name(name); };
     add("from", po::value<Paths>()->multitoken()->value_name("PATH…"),
-        "training images: a folder with a folder a class; tar archives; or a list of lines 'PATH LABEL'");
+        "training images: a folder with a folder per class; tar archives; or a list of lines 'PATH LABEL'");
     add("list", path("FILE"), "lines 'PATH LABEL' that say the labels of the images in --from");
     add("val", po::value<Paths>()->multitoken()->value_name("PATH…"), "test images, as --from");
     add("val-list", path("FILE"), "as --list, for --val");
     add("val-share", po::value<double>()->value_name("SHARE")->default_value(0.05, "0.05"),
         "without --val: this share of the images, drawn by --seed, is the test split");
-    add("classes", path("FILE"), "lines 'n01440764 tench': names of classes; of numbered labels the order as well");
+    add("classes", path("FILE"), "lines 'n01440764 tench': names of classes; if labels are numbers, in their order");
     add("short-side", po::value<int64_t>()->value_name("N"),
         "resize to this short side, keeping the aspect (default: 256)");
     add("size", path("HxW"), "resize until HxW is covered, and cut it from the middle: images of one size");
     add("keep-jpeg", po::bool_switch(), "keep the files as they are, to be decoded in training");
-    add("strict", po::bool_switch(), "end at the first damaged image, where it would be left out and counted");
+    add("strict", po::bool_switch(), "end at the first damaged image; else damaged images are left out and counted");
     add("seed", po::value<int64_t>()->value_name("N")->default_value(0), "of the order of rows");
     add("shards", po::value<int64_t>()->value_name("N"), "number of training shards (default: of about 1 GiB each)");
-    add("to", path("DIR"), "where the data set goes; DIR.partial is what an interrupted conversion continues with");
+    add("to", path("DIR"), "where the data set goes; an interrupted conversion continues from DIR.partial");
     add("force", po::bool_switch(), "replace a data set that is already in DIR");
     return options;
 }
@@ -89,7 +89,7 @@ ImageOptions parse_image_options(const std::vector<std::string>& args) {
     o.sharding.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
     o.sharding.test_share = values["val-share"].as<double>();
     if (!(o.sharding.test_share > 0 && o.sharding.test_share < 1))
-        fail(Exit::usage, "--val-share: allowed is more than 0 and less than 1");
+        fail(Exit::usage, "--val-share: must be more than 0 and less than 1");
     if (values.count("shards")) o.sharding.train_shards = value_in_range(values, "shards", 1, 99'999);
     o.force = values["force"].as<bool>();
     return o;

@@ -24,10 +24,10 @@ struct ListSummary {
 std::string counted(int64_t count, const std::string& what, const char* several = "s");
 
 ListSummary summary_of(const ImageList& train, const ImageList& test);
-/// For --strict: throws Exit::bad_input if a link has no target that can be read.
+/// Throws Exit::bad_input if a link has no target that can be read; for --strict.
 void check_nothing_is_lost(const ListSummary&);
 
-/// `converted`: number of images that this run converted, in `seconds`.
+/// Prints the summary. `converted`: number of images that this run converted, in `seconds`.
 void print_summary(Terminal&, const ImageOptions&, const ListSummary&, const std::vector<std::string>& class_names,
                    const std::vector<ShardRecord>&, double seconds, int64_t converted);
 

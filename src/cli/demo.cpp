@@ -1,5 +1,5 @@
 // convoy demo: does what PyTorch's data-parallel demo does. Each rank runs the forward pass on its
-// share of a batch and prints the share's size; rank 0 has all outputs. Nothing is trained or
+// share of a batch and prints the share's size; rank 0 gathers all outputs. Nothing is trained or
 // written.
 #include <algorithm>
 #include <cstdio>
@@ -127,7 +127,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] { parsed = parse_train_options(args, command()); });
     const TrainOptions& o = parsed.options;
     comm.together([&] { check_world(comm); });
-    Terminal progress(stderr, comm.root());  // stdout is the demo's
+    Terminal progress(stderr, comm.root());  // stdout is for the sizes
     print_paths_of_recipe(progress, parsed);
     const Heartbeat heartbeat(comm.activity(), progress);
     Watchdog watchdog(comm, o.watchdog);

@@ -49,8 +49,7 @@ void print_device(Terminal& terminal, const TrainOptions& o, const Backend& back
     if (const auto left = backend.device_memory_free())
         terminal.line(
             formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and "
-                      "CUDA itself "
-                      "come on top",
+                      "CUDA itself come on top",
                       mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
 }
 

@@ -91,7 +91,7 @@ std::string mistakes_csv(const ErrorAnalysis& a, const std::vector<std::string>&
     return as_csv(t);
 }
 
-/// Makes the folder of a report. Takes no folder and no link that is at its path by now, because
+/// Makes the folder of a report. Refuses a folder or link that exists at its path by now, because
 /// another user may have made it.
 HeldFolder new_folder(const std::string& dir) {
     const std::string path = without_slashes(dir);

@@ -23,7 +23,7 @@ namespace po = boost::program_options;
 namespace {
 
 struct EvaluateOptions {
-    std::string given;  ///< as the user wrote it: `path`, or a folder that has it
+    std::string given;  ///< --model-file: `path`, or the run folder that contains it
     std::string path, data, split, device;
     std::optional<ReportFolder> report;
     int64_t batch = 0, threads = 0;
@@ -154,7 +154,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         o = parse_evaluate(args);
         check_world(comm);
     });
-    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    Terminal terminal(stderr, comm.root());  // stdout is for the result
     if (const std::string warning = o.report ? o.report->warning() : ""; !warning.empty()) terminal.warning(warning);
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;

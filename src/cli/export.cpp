@@ -58,7 +58,7 @@ ExportOptions parse_export(const std::vector<std::string>& args) {
     o.type = *type;
     if (!o.onnx() && !o.to.ends_with(".safetensors"))
         fail(Exit::usage,
-             "--to " + o.to + ": the format is not known by this ending; name a file NAME.safetensors or NAME.onnx");
+             "--to " + o.to + ": this ending names no known format; name a file NAME.safetensors or NAME.onnx");
     if (!o.onnx() && o.raw_pixels)
         fail(Exit::usage, "--raw-pixels is for NAME.onnx, because safetensors hold no operations; leave it out");
     check_may_write(o.to, o.overwrite);

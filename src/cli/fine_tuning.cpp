@@ -53,7 +53,7 @@ std::string first_of(const std::vector<std::string>& names, size_t most = 4) {
 
 /// A tensor of the file whose name is that of a parameter.
 struct Candidate {
-    std::vector<int64_t> dims, wanted;  ///< in the file; as the model needs it, in the file's order
+    std::vector<int64_t> dims, wanted;  ///< dimensions in the file, and in the model in the file's order
     std::function<std::vector<float>()> values;
 };
 /// The file's tensors by ParamId, and those whose name no parameter has.
@@ -197,7 +197,8 @@ private:
         }
         problem(p.name + " is " + shortened(shape_text(dims), 80) + " and not " + shape_text(wanted));
     }
-    /// True if only the number of classes differs: the first dimension, or the length of a bias.
+    /// Returns true if only the number of classes differs: the first dimension, or the length of a
+    /// bias.
     static bool is_other_head(std::vector<int64_t> dims, std::vector<int64_t> wanted) {
         if (dims.size() != wanted.size() || dims.empty()) return false;
         const size_t at = dims.size() == 4 && wanted[0] == 1 ? 3 : 0;
@@ -228,7 +229,7 @@ private:
     }
 
     const FineTuning& o_;
-    const std::string path_;  // of the file: in a run folder, that of its model
+    const std::string path_;  // the file of weights: --init-from, or the model in that run folder
     const ModelOptions& model_;
     const Graph graph_;
     const std::set<ParamId> head_;
@@ -244,12 +245,12 @@ void add_fine_tuning(OptionTable& t, FineTuning& f) {
     t.group("fine-tuning");
     t.parsed("init-from", f.from, "none", parse_source, "FILE",
              "start from these weights: a model file, a checkpoint, a run folder (its best model), or PyTorch's "
-             ".safetensors, .pth and .pt; none: random; a last layer of other classes gets new weights; a run that is "
-             "resumed ignores it");
+             ".safetensors, .pth and .pt; none: random; the last layer gets new weights if the number of classes "
+             "differs; a resumed run ignores this option");
     t.list("init-skip", f.skip, parse_patterns, "NAME,NAME", "tensors that get new weights, as in 'fc.*'; or none");
     t.list("freeze", f.freeze, parse_patterns, "NAME,NAME",
            "parameters that keep their initial values, as in 'stem.*,stage[12].*', or none; PyTorch's names "
-           "('layer1.*') do too");
+           "('layer1.*') work too");
     t.flag("freeze-batchnorm", f.freeze_batchnorm,
            "batch norms that --freeze names also keep their running statistics, and normalise with them");
     t.list("lr-factor", f.rate_factors, parse_rate_factors, "NAME=F,NAME=F",

@@ -24,8 +24,8 @@ struct FineTuning {
 
 /// Adds --init-from, --init-skip, --freeze, --freeze-batchnorm and --lr-factor.
 void add_fine_tuning(OptionTable&, FineTuning&);
-/// Lets a run that is resumed keep the text of the recorded --freeze, if it names the same tensors
-/// as the options. Otherwise throws Exit::usage, naming tensors that only one of them keeps.
+/// Replaces --freeze by the text that the resumed run recorded, if both name the same tensors.
+/// Otherwise throws Exit::usage, naming tensors that only one of the two keeps.
 /// `recorded`: the options that the checkpoint recorded; empty: no run is resumed.
 void take_recorded_freeze(const std::string& recorded, const ModelOptions&, FineTuning&, ConfigPairs& resolved);
 

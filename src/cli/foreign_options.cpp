@@ -8,7 +8,7 @@
 namespace convoy {
 namespace {
 
-constexpr const char* ranks = "the launcher gives ranks, one a GPU: mpirun -np N";
+constexpr const char* ranks = "the launcher gives ranks, one per GPU: mpirun -np N";
 constexpr const char* meeting = "the launcher tells ranks of one another: mpirun -np N -H HOST,HOST";
 constexpr const char* batch = "is --batch-size (over all ranks) or --batch-per-rank here";
 constexpr const char* test_batch =
@@ -47,7 +47,7 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"rank", "the launcher gives ranks: mpirun -np N"},
     {"node-rank", "the launcher gives ranks: mpirun -np N"},
     {"nr", "the launcher gives ranks: mpirun -np N"},
-    {"local-rank", "the launcher gives ranks, and each node's take its GPUs in order: mpirun -np N"},
+    {"local-rank", "the launcher gives ranks, and those of a node take its GPUs in order: mpirun -np N"},
     {"i", meeting},
     {"init-method", meeting},
     {"dist-url", meeting},

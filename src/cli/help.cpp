@@ -222,7 +222,7 @@ std::optional<HelpRequest> help_request(const std::vector<std::string>& args) {
         if (args[i].starts_with(with_topic)) return HelpRequest{true, args[i].substr(with_topic.size())};
         if (args[i] != all && args[i] != "-h") continue;
         HelpRequest request{args[i] == all, ""};
-        // before other options, as in `--help --data DIR`, it has no topic
+        // an option that other words follow, as in `--help --data DIR`, is no topic
         if (i + 1 < args.size() && (args[i + 1][0] != '-' || i + 2 == args.size())) request.topic = args[i + 1];
         return request;
     }

@@ -28,7 +28,7 @@ struct HelpScreen {
     /// option's own description is used.
     std::vector<std::pair<std::string, std::string>> often;
     std::vector<std::string> examples;
-    /// Options without which the command is refused. Of a set, one option is enough.
+    /// Options without which the command is refused. One option of a set is enough.
     std::vector<std::set<std::string>> required;
 };
 /// Returns the screen of "train", or of "convert mnist"; null if there is no such command.

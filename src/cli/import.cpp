@@ -28,7 +28,7 @@ po::options_description description(ImportOptions& o) {
     auto add = options.add_options();
     add("from", text(o.from, "FILE"), "weights: NAME.safetensors, or .pth or .pt of torch.save()");
     add("to", text(o.to, "FILE"), "the model file to write: NAME.h5");
-    add("model", text(o.model, "NAME"), "model that the weights are of (default: what convoy export wrote)");
+    add("model", text(o.model, "NAME"), "model of the weights (default: the one that convoy export recorded)");
     add("data", text(o.data, "DIR"), "take class names, mean, deviation and image size from this data set");
     add("classes", po::value<int64_t>()->value_name("N"), "number of classes (default: rows of the last layer)");
     add("class-names", text(o.class_names, "FILE"),
@@ -41,11 +41,11 @@ po::options_description description(ImportOptions& o) {
         "a 7x7 convolution, else no resizing)");
     add("normalize", text(o.normalize, "SET"),
         "mean and deviation of imagenet, cifar10 or mnist, or none (default: those of --data or of the file; else "
-        "imagenet for such a resnet, mnist for grey images, cifar10 for others)");
+        "imagenet for a resnet that begins with a 7x7 convolution, mnist for grey images, cifar10 for others)");
     add("mean", raw("M,M,M"), "channel means of pixel / 255");
     add("stddev", raw("S,S,S"), "channel deviations of pixel / 255");
     add("prefix", text(o.prefix, "TEXT"),
-        "take only tensors whose names begin so, and drop it; 'module.' before all names is dropped anyway");
+        "take only tensors whose names begin with TEXT, and remove it; 'module.' before all names is removed anyway");
     add("key", text(o.key, "KEY"),
         "entry of a torch.save() file that holds the tensors (default: state_dict, model or model_state_dict)");
     add("overwrite", po::bool_switch(&o.overwrite), "replace a file that is there");

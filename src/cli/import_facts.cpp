@@ -159,8 +159,8 @@ Normalization statistics_of(const ImportOptions& o, const ModelFile& m, const Me
     const auto finite = [](float v) { return std::isfinite(v); };
     if (s.mean.size() != channels || s.stddev.size() != channels || !std::ranges::all_of(s.mean, finite) ||
         !std::ranges::all_of(s.stddev, [](float v) { return v > 0 && std::isfinite(v); }))
-        fail(Exit::usage, "mean and stddev are not " + std::to_string(channels) +
-                              " good numbers each, one for each channel; give --mean and --stddev");
+        fail(Exit::usage, "mean and stddev must have " + std::to_string(channels) +
+                              " finite numbers each, one per channel, and stddev above 0; give --mean and --stddev");
     return s;
 }
 

@@ -16,8 +16,8 @@ po::options_description description(InfoOptions& o) {
         ("path", po::value<std::string>(&o.path)->default_value("")->value_name("PATH"),
          "sum up a run folder, a model file, a checkpoint or a data set; also as a plain argument")  //
         ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
-         "how a training step of this model runs: what cuDNN has for a GPU, which need not be here, or which way each "
-         "convolution takes on this CPU")  //
+         "how a training step of this model runs: cuDNN's plans for a GPU, which need not be here, or the algorithm of "
+         "each convolution on this CPU")  //
         ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"),
          chip_names(chip_of_cpu).c_str())  //
         ("precision", po::value<std::string>(&o.precision)->default_value("")->value_name("TYPE"),

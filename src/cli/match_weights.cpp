@@ -14,7 +14,7 @@ std::string line(const char* problem, const std::string& name, const std::string
     return formatted("  %-11s", problem) + printable(shortened(name)) + " " + shapes;
 }
 
-/// True if the names of all tensors have `prefix` at byte `at`, which no name ends before.
+/// Returns true if all names have `prefix` at byte `at`. No name may be shorter than `at`.
 bool all_have(const StoredTensors& stored, size_t at, std::string_view prefix) {
     const auto has = [&](const StoredTensor& t) { return std::string_view(t.name).substr(at).starts_with(prefix); };
     return !stored.tensors.empty() && std::ranges::all_of(stored.tensors, has);
@@ -30,7 +30,7 @@ void drop_prefixes(StoredTensors& stored, const std::string& prefix, const std::
         if (stored.tensors.empty())
             fail(Exit::bad_input, where + ": no tensor's name begins with '" + prefix + "'; choose another --prefix");
     }
-    // Erased once, because a name of megabytes may have a prefix again and again.
+    // Prefixes are erased together, because a name of megabytes may repeat a prefix many times.
     size_t dropped = prefix.size();
     for (size_t before = std::string::npos; dropped != before;) {
         before = dropped;

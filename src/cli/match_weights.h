@@ -15,7 +15,7 @@ namespace convoy {
 void drop_prefixes(StoredTensors& stored, const std::string& prefix, const std::string& where);
 
 struct WeightsMatch {
-    std::vector<const StoredTensor*> tensors;  ///< [layout]; null for counters
+    std::vector<const StoredTensor*> tensors;  ///< [layout]; null for counters and missing tensors
     std::vector<std::string> problems;         ///< one line for each tensor that does not fit
     std::string summary;                       ///< number of problems of each kind
 };

@@ -19,11 +19,10 @@ void check_class_names(const std::string& path, const std::vector<std::string>& 
     const auto quoted = [](auto at, auto end) { return at == end ? "missing" : "'" + shortened(*at) + "'"; };
     fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " +
                               quoted(ours, model.end()) + ", in " + data_dir + " it is " + quoted(theirs, data.end()) +
-                              "; give the data set that the model was trained on, or one of its classes");
+                              "; give the data set that the model was trained on, or one with the same classes");
 }
 
-/// Throws Exit::bad_input, with both values, naming the first property in which data and model
-/// differ.
+/// Throws Exit::bad_input, with the values of all properties in which data and model differ.
 void check_sizes(const std::string& path, const ModelFile& file, const std::string& data_dir, const SplitInfo& d) {
     std::string trained, holds;
     const auto compare = [&](const std::string& model, const std::string& data) {

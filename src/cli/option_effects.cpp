@@ -170,7 +170,7 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
                          of_gpus("share-device"),
                          {"data-placement",
                           gpu || parsed.options.placement.placement != Placement::node,
-                          "as node on CPUs, where replicate is that",
+                          "as node on CPUs, where it is the same as replicate",
                           {"device"}},
                          of_gpus("no-graph"),
                          of_gpus("one-stream"),

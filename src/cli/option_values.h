@@ -24,8 +24,7 @@ NumberList parse_numbers(const std::string& option, const std::string& text);
 std::vector<double> parse_milestones(const std::string& option, const std::string& text);
 /// Parses divisors: numbers as parse_numbers() does, each from 1e-6 to 1e6.
 NumberList parse_deviations(const std::string& option, const std::string& text);
-/// Parses the range of a crop's share of the image's area, as in 0.08,1: each above 0 and at most
-/// 1.
+/// Parses the range of a crop's share of the image's area, as in 0.08,1: each from 1e-4 to 1.
 void parse_crop_scale(const std::string& option, const std::string& text, Augment&);
 /// Parses the range of a crop's width over its height, from 0.01 to 100, as in 0.75,1.3333.
 void parse_crop_ratio(const std::string& option, const std::string& text, Augment&);
@@ -38,8 +37,8 @@ void parse_jitter(const std::string& option, const std::string& text, Augment&);
 struct ImageSize {
     std::string text{};  ///< the option as the user wrote it
     int side = 0;        ///< side of a square in pixels, at the end of the training and in evaluations
-    /// earlier (side, epoch from 0 at which it ends): 160:0,192:10,224:20 gives (160, 10), (192,
-    /// 20)
+    /// earlier sides, as (side, epoch at which it ends, counted from 0): 160:0,192:10,224:20
+    /// gives (160, 10), (192, 20)
     std::vector<std::pair<int, int64_t>> earlier{};
     Shape images{0, 0, 0, 0};  ///< size of synthetic images, as in 32x32x3
 };

@@ -21,8 +21,8 @@ namespace {
 void set_or_compare(std::string& known, const std::string& found, const char* what, const std::string& path) {
     if (found.empty() || found == known) return;
     if (!known.empty())
-        fail(Exit::usage, path + ": measured " + what + " " + found + ", but " + known +
-                              " is what the options or the files before it say; give runs of one kind");
+        fail(Exit::usage, path + ": measured " + what + " " + found + ", but the options or earlier files say " +
+                              known + "; give runs of one kind");
     known = found;
 }
 

@@ -9,7 +9,7 @@
 namespace convoy {
 
 struct PredictOptions {
-    std::string model, cluster, precision;  ///< precision empty: the only one that is known
+    std::string model, cluster, precision;  ///< precision empty: not given
     int64_t batch = 0, classes = 0, gradient_bytes = 4;
     Shape images{0, 0, 0, 0};  ///< h == 0: the model's usual size
     double bucket_mib = 0;

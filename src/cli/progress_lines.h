@@ -20,7 +20,7 @@ struct RunShape {
     /// DistributedDataParallel do; false: of all images, as under DataParallel
     bool batch_per_rank = false;
     int64_t total_steps = 0, steps_per_epoch = 1, log_interval = 10;
-    int64_t global_batch = 0, images = 0;  ///< of a step; of the training split
+    int64_t global_batch = 0, images = 0;  ///< samples per step; images of the training split
 
     int64_t epochs() const { return (total_steps + steps_per_epoch - 1) / steps_per_epoch; }
 };
@@ -37,7 +37,7 @@ public:
     /// Called when the training has ended or was stopped.
     virtual void on_end() = 0;
 };
-/// The terminal must outlive it.
+/// Returns the lines of a format. The terminal must outlive them.
 std::unique_ptr<ProgressLines> make_progress_lines(LogFormat, const RunShape&, Terminal&);
 std::unique_ptr<ProgressLines> make_plain_lines(const RunShape&, Terminal&);
 

@@ -25,7 +25,7 @@ constexpr const char* has_all =
     "import sys; sys.path[:] = [p for p in sys.path if p[:1] == '/']; import importlib.util as u; "
     "sys.exit(not all(u.find_spec(m) for m in ('h5py', 'matplotlib', 'numpy')))";
 
-/// This process's environment, with no relative entry in PATH and PYTHONPATH.
+/// Returns this process's environment, without relative entries in PATH and PYTHONPATH.
 std::vector<std::string> environment() {
     std::vector<std::string> all;
     for (char** entry = environ; *entry; ++entry) {

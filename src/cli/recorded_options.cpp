@@ -28,7 +28,7 @@ std::string value_of(const std::vector<std::string>& args, const std::string& op
     return "";
 }
 
-/// Returns true if the command line leaves open what a recipe could say.
+/// Returns true if --data or the batch may be missing; a recipe may give the batch.
 bool may_be_incomplete(const std::vector<std::string>& args) {
     const auto given = [&](const char* option) { return !value_of(args, option).empty(); };
     return !given("--data") || !(given("--batch-size") || given("--batch-per-rank") || given("--config"));
@@ -154,7 +154,7 @@ std::string continuing_command(const ParsedOptions& parsed, const std::vector<st
     const TrainOptions& o = parsed.options;
     std::string text =
         launcher_of(args, ranks) + shell_word(own_command()) + " train --resume auto --output " + shell_word(folder);
-    if (o.run.no_environment) text += " --data " + shell_word(o.data);  // whose record lacks the whole path
+    if (o.run.no_environment) text += " --data " + shell_word(o.data);  // its record lacks the whole path
     if (!o.log_dir.empty()) text += " --log-dir " + shell_word(o.log_dir);
     return text;
 }

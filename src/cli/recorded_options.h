@@ -16,8 +16,8 @@ namespace convoy {
 RecordedOptions recorded_options(Comm&, const std::vector<std::string>& args);
 
 /// Stores recorded options that are not `given`, except those that say what Convoy writes or
-/// replaces. Returns a note about that for the user; empty if no run is to be resumed. Throws
-/// Exit::bad_input. Throws Exit::usage if there is no run, or if its data set is not known.
+/// replaces. Returns a note for the user that names their file; empty if no run is to be resumed.
+/// Throws Exit::bad_input. Throws Exit::usage if there is no run, or if its data set is not known.
 std::string take_recorded(const RecordedOptions&, const boost::program_options::options_description& all,
                           const TrainOptions& given, const std::vector<std::set<std::string>>& alternatives,
                           ConfiguredValues&);

@@ -11,11 +11,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double slower_than_measured = 0.1;  // as `convoy accept` allows to devices of one kind
+constexpr double slower_than_measured = 0.1;  // as `convoy accept` allows within devices of one kind
 constexpr double slower_network = 0.2;        // as `convoy comm-test --cluster` allows
 constexpr size_t reduced_bytes = 64 << 20;    // large, so that bandwidth decides and not latency
 
-/// Returns a reference that only the lower limit can fail; `slower` is NaN if nothing may.
+/// Returns a reference with a lower limit only. `slower`: allowed fraction below `value`; NaN: any.
 Json reference(double value, double slower, const char* unit) { return {value, -slower, Json(), unit}; }
 
 double slower_than(Known known) { return known == Known::step ? slower_than_measured : usual_error(known); }

@@ -59,7 +59,7 @@ po::options_description description(ReportOptions& o) {
     po::options_description options;
     options.add_options()  //
         ("run", po::value<std::vector<std::string>>()->value_name("RUN"),
-         "a run folder or its metrics.h5; also as plain arguments, several")  //
+         "a run folder or its metrics.h5; also several, as plain arguments")  //
         ("scaling", po::bool_switch(&o.scaling),
          "samples/s, speed-up and efficiency by nodes, ranks and batch, from medians over repeats")  //
         ("format", po::value<std::string>(&o.format)->default_value("text")->value_name("KIND"),

@@ -42,7 +42,7 @@ SweepSpec plan_to_start(const std::vector<std::string>& args) {
     return made == folder ? spec : parse_sweep(args, made);
 }
 
-/// Each training is started by mpirun, which cannot be done on a rank of another.
+/// Throws Exit::usage on a rank of a launcher, because mpirun cannot start trainings there.
 void check_no_ranks() {
     for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
         if (std::getenv(variable))
@@ -51,9 +51,9 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-/// Returns a path to the file that runs now. That is /proc/self/exe, because another user may have
-/// put another file at the executable's path. mpirun may start ranks on other hosts, where this
-/// process has no /proc; they get the executable's path if it still leads to this file.
+/// Returns a path to the file that runs now: /proc/self/exe, because another user may have replaced
+/// the file at the executable's path. `by_mpirun`: returns the executable's path if it still leads
+/// to this file, because ranks on other hosts cannot use this process's /proc.
 std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
     if (!by_mpirun) return itself;

@@ -26,7 +26,8 @@ struct Varied {
 OptionsOf command(int64_t& ranks) {
     return {
         .command = "sweep",
-        .output = "folder of the runs' folders (default output/sweep-DATE-TIME); the same folder again continues there",
+        .output =
+            "folder of the runs' folders (default output/sweep-DATE-TIME); if it is given again, the sweep continues",
         .keep = 0,
         .more =
             [&ranks](OptionTable& t) {
@@ -35,8 +36,8 @@ OptionsOf command(int64_t& ranks) {
         .without = {"resume", "overwrite", "print-config"}};
 }
 
-/// The parts of a command line: words that are not options, and the options except --ranks and
-/// --output.
+/// The parts of a command line: words that are not options (`between`), --ranks, --output, and all
+/// other options.
 struct Parts {
     Words between, options, ranks;
     std::string output;

@@ -34,11 +34,11 @@ public:
     void status(const std::string& text);
     /// Prints a line on stderr.
     void warning(const std::string& text);
-    bool replaces() const { return replaces_; }  ///< a status is replaced, and not a line
+    bool replaces() const { return replaces_; }  ///< false: a status is a line
     double silent_seconds() const;               ///< since the last output; 0 if nothing is shown
     /// Removes the status line, because other code writes next.
     void clear();
-    /// Does clear(). From then on prints nothing.
+    /// Removes the status line, and prints nothing from then on.
     void close();
 
 private:

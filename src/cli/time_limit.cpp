@@ -54,7 +54,7 @@ TimeLimit time_limit_of(double option, const std::string& root) {
     const std::string job = variable("SLURM_JOB_ID"), mine = job_of_groups(root);
     const std::string advice = "; it is not obeyed: unset it, or give --time-limit";
     if (left <= 0) {
-        limit.warning = said + " is past, as of a job that has ended" + advice;
+        limit.warning = said + " is past, so its job has probably ended" + advice;
     } else if (!job.empty() && !mine.empty() && job != mine) {
         limit.warning = said + " is of Slurm job " + job + ", and this process runs in job " + mine + advice;
     } else {

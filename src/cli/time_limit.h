@@ -10,8 +10,8 @@ namespace convoy {
 struct TimeLimit {
     std::optional<Clock::time_point> deadline{};
     std::string name = "the time limit";  ///< for "stopped by …"
-    std::string note{};                   ///< says when and why, if the user did not ask for a limit; else empty
-    std::string warning{};                ///< says why the end in the environment is ignored; else empty
+    std::string note{};                   ///< says when the training stops, if the environment sets that; else empty
+    std::string warning{};                ///< says why SLURM_JOB_END_TIME is ignored; else empty
 };
 
 /// Returns the limit. `option` is --time-limit in seconds, which wins over the environment; 0: not

@@ -1,5 +1,5 @@
-// convoy train: options, backend, data, model, programs, run folder, training, model file. Each
-// part ends on all ranks alike.
+// convoy train: options, backend, data and model, programs, run folder, training. If a part fails
+// on one rank, it fails on all ranks.
 #include <cstdio>
 
 #include "base/shell_word.h"
@@ -140,7 +140,7 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
     });
 }
 
-/// Collective: prints a line if the run is done and left nothing to resume from.
+/// Collective. Returns true, and prints a line, if the run is done and left nothing to resume from.
 bool is_done(Comm& comm, const RunPlace& place, const Identity& identity, const TrainingPrograms& programs,
              Terminal& terminal) {
     bool finished = false;

@@ -53,14 +53,14 @@ void check_images(const TrainOptions& o, const SplitInfo& data) {
                               std::to_string(data.width) + "; give --image-size, as in --image-size 224");
     if (const int side = o.setup.preprocessing.short_side;
         side > 0 && side_of(o) == 0 && side < std::max(data.height, data.width))
-        fail(Exit::usage, "--resize " + std::to_string(side) + ": is less than the images have, and the model " +
-                              "sees all of them; give --image-size too");
+        fail(Exit::usage, "--resize " + std::to_string(side) + ": is smaller than the images, which the model " +
+                              "sees whole; give --image-size too");
     const Crop crop = augment_of(o, data).crop;
     const int pad = o.setup.augment.pad;
     if ((crop != Crop::shifted || !o.image_size.earlier.empty()) && pad > 0)
         fail(Exit::usage, "--crop-pad " + std::to_string(pad) +
-                              " moves images of the model's size, and these are resized; --crop-pad 0 switches it off, "
-                              "also a recipe's, and --random-resized-crop beside it takes random windows");
+                              " shifts images of the model's size, and these are resized; give --crop-pad 0, also if a "
+                              "recipe sets it; for random windows, add --random-resized-crop");
     if (crop != Crop::shifted && o.model.name.starts_with("airbench94"))
         fail(Exit::usage, "--model " + o.model.name +
                               " takes its first filters from images as they are, and these are " +
@@ -83,7 +83,7 @@ std::vector<EarlierGraph> earlier_graphs(const TrainOptions& o, const SplitInfo&
     std::vector<EarlierGraph> all;
     for (const auto& [side, until] : o.image_size.earlier) {
         ModelOptions model = model_of(o, data);
-        if (!stem_of(model).empty()) model.stem = stem_of(model);  // not that of the smaller images
+        if (!stem_of(model).empty()) model.stem = stem_of(model);  // the stem of the last image size
         model.h = model.w = side;
         all.push_back({build(model), until});
         const std::vector<Param>&own = all.back().graph.params, &last = graph.params;

@@ -29,10 +29,12 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.group("run folder and checkpoints");
     t.text("output", o.output, "", "DIR", command.output);
     t.flag("overwrite", o.overwrite, "replace the run that is in --output");
-    t.parsed("resume", o.resume, "none", parse_resume, "WHAT",
-             "none, auto (newest sound checkpoint in --output; alone, with the run's options), or a checkpoint file");
+    t.parsed(
+        "resume", o.resume, "none", parse_resume, "WHAT",
+        "none, a checkpoint file, or auto (newest intact checkpoint in --output; if --data or the batch is not given, "
+        "with the options that the run recorded)");
     t.parsed("checkpoint-every", o.setup, "10m", parse_checkpoint_clock, "WHEN",
-             "500 (steps), 10m or 1h30m (time), 2e (epochs), then also at the end and after the best evaluation; or "
+             "500 (steps), 10m or 1h30m (time), or 2e (epochs): each also at the end and after the best evaluation; "
              "none: only before a stop");
     t.whole("keep", o.run.keep, command.keep, {0, 1'000'000}, "N",
             "newest checkpoints to keep, besides the best; 0: none when done");
@@ -78,7 +80,8 @@ void add_device(OptionTable& t, TrainOptions& o) {
     t.parsed("tune", b.tune_seconds, "full", parse_tuning, "WHICH",
              "time the algorithms of each operation, once per kind of GPU or processor: full (all of them), quick "
              "(none), or for at most a time, as in 90s");
-    t.choice("conv-by", b.conv_by, "measured", conv_choices(), "WAY", "how convolutions run on CPUs: {}");
+    t.choice("conv-by", b.conv_by, "measured", conv_choices(), "WAY",
+             "how convolutions run on CPUs; direct where the chosen way does not apply: {}");
     t.choice("bind", b.bind, "auto",
              Choices<bool>{{"auto", true,
                             "divide the cores of a node among its ranks, each near its GPU, unless the "
@@ -142,7 +145,7 @@ void add_rates(OptionTable& t, TrainOptions& o) {
     t.choice("optimizer", o.optimizer, "sgd", optimizer_choices(), "NAME", "{}");
     t.parsed(
         "lr", o.lr, "auto", parse_rate, "RATE",
-        "learning rate; 0.1@256: that of a global batch of 256, in proportion to the run's; auto: by optimizer and "
+        "learning rate; 0.1@256: 0.1 for a global batch of 256, and in proportion for others; auto: by optimizer and "
         "batch, and a resumed run keeps its rate");
     t.choice("lr-unit", o.lr_per_kilostep, "step",
              Choices<bool>{{"step", false},
@@ -189,7 +192,7 @@ void add_rule(OptionTable& t, TrainOptions& o) {
     t.number("label-smoothing", o.model.label_smoothing, 0, {0, 1}, "S",
              "share of the target spread over all classes, in training; evaluations do not smooth");
     t.choice("loss", o.model.sum_loss, "mean", Choices<bool>{{"mean", false}, {"sum", true}}, "KIND",
-             "gradients are those of this, over the losses of a batch: {}");
+             "how the losses of a batch are combined before gradients are computed: {}");
     t.whole("look-ahead", s.look_ahead, 0, {0, 1'000'000}, "N",
             "every N steps move slow weights towards the weights, and set the weights to them; 0: never");
     t.number("look-ahead-decay", s.look_ahead_decay, 0.95, {0, 1}, "D",

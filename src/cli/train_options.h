@@ -80,19 +80,19 @@ struct OptionsOf {
     std::string output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
     std::string model = "resnet18";                                      ///< default of --model
     int64_t keep = 2;                                                    ///< default of --keep
-    int64_t batch_size = 32;                                             ///< default if none is given; 0: one must be
+    int64_t batch_size = 32;                                             ///< default of --batch-size; 0: none
     std::function<void(OptionTable&)> more{};                            ///< adds the command's other options
     std::function<void(OptionTable&)> log_format{};                      ///< adds another --log-format
-    /// refused on the command line; in a recipe they may stand, and do nothing
+    /// options that are refused on the command line, and have no effect in a recipe
     std::vector<std::string> without{};
     bool needs_data = true;
     RecordedOptions recorded{};  ///< used for options that are not given, if data or batch are missing
 };
 /// Parses the options, and checks everything that needs no data. Throws Exit::usage.
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& = {});
-/// --log-format of train
+/// Returns the values of train's --log-format.
 const Choices<LogFormat>& log_formats();
-/// The options that a command takes, for its help.
+/// Returns the options that a command takes, for its help.
 OptionGroups option_groups(const OptionsOf& = {});
 /// Returns the options of `convoy train` with their defaults.
 ConfigPairs default_options();

@@ -60,7 +60,7 @@ void check_logical_ranks(const TrainOptions& o) {
         fail(Exit::usage, asked + " sums gradients as integers, not in bf16; leave --bf16-gradients out");
 }
 
-/// Returns the number of logical ranks that share a batch; 0: the ranks themselves.
+/// Returns the number of logical ranks that share a batch; 0: the ranks themselves share it.
 int64_t logical_ranks_of(const TrainOptions& o, int ranks) {
     check_logical_ranks(o);
     if (o.virtual_ranks > 0 && o.virtual_ranks < ranks)
@@ -79,7 +79,7 @@ int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks)
     const int64_t batch = asked_batch(o, ranks), parts = parts_of_batch(o, ranks);
     if (batch < parts)
         fail(Exit::usage, "--batch-size " + std::to_string(o.batch_size) + " is smaller than the " +
-                              std::to_string(parts) + " ranks; each rank needs at least one sample a step");
+                              std::to_string(parts) + " ranks; each rank needs at least one sample per step");
     if (batch == 1 && (o.setup.augment.mixup > 0 || o.setup.augment.cutmix > 0))
         fail(Exit::usage, std::string(o.setup.augment.mixup > 0 ? "--mixup" : "--cutmix") +
                               " mixes the images of a batch, and a batch of one has no other; raise the batch");

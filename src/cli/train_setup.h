@@ -10,12 +10,6 @@ namespace convoy {
 /// Resolves --lr-schedule auto and --warmup-epochs auto, which depend on whether a rate is given.
 void derive_fields(TrainOptions&);
 
-/// Returns the model that the options select, for images of this data set.
-ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
-/// Returns the graphs for earlier image sizes, which are trained before `graph`. Throws what
-/// build_model() throws.
-std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& data, const Graph& graph,
-                                         const std::function<Graph(const ModelOptions&)>& build);
 /// Returns the samples per step of all ranks. Throws Exit::usage if --virtual-ranks does not fit.
 int64_t asked_batch(const TrainOptions&, int ranks);
 /// Resolves the options. Throws Exit::usage if they do not fit the data or the ranks.
@@ -27,6 +21,12 @@ Schedule schedule_of(const TrainOptions&, int64_t global_batch, int64_t images);
 // These are in train_images.cpp: they decide what the model sees of an image.
 /// Throws Exit::usage if options do not fit these images.
 void check_images(const TrainOptions&, const SplitInfo& data);
+/// Returns the model that the options select, for images of this data set.
+ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
+/// Returns the graphs for earlier image sizes, which are trained before `graph`. Throws what
+/// build_model() throws.
+std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& data, const Graph& graph,
+                                         const std::function<Graph(const ModelOptions&)>& build);
 Augment augment_of(const TrainOptions&, const SplitInfo& data);
 /// Returns mean and deviation as the options give them, else those of the data. Throws Exit::usage
 /// unless there is one per channel.

@@ -98,7 +98,7 @@ void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& re
     TrainOptions& o = parsed.options;
     if (o.tuning.from.empty()) return;
     comm.together([&] {
-        // A path that a run recorded may lead to another file now, and the run be another user's.
+        // A recorded path may lead to another file now, or the run may be another user's.
         const auto given = parsed.given.find("init-from");
         if (recorded.empty() && given != parsed.given.end() && given->second.file.ends_with(".h5"))
             fail(Exit::usage, given->second.file + ": recorded --init-from " + o.tuning.from +

@@ -1,4 +1,4 @@
-// Parts of `convoy train` that --dry-run runs too, so that both refuse the same.
+// Parts of `convoy train` that --dry-run runs too, so that both refuse the same options.
 #pragma once
 #include <memory>
 #include <optional>

@@ -100,7 +100,7 @@ struct Seen {
     PixelCounts pixels;            ///< of uint8 images
 };
 
-/// Returns the end of the block of rows from `first` on whose pixels take about `bytes`.
+/// Returns the end of a block of rows that begins at `first` and has about `bytes` of pixels.
 int64_t end_of_block(const SplitInfo& info, const std::vector<ImagePlace>& places, int64_t first, int64_t bytes) {
     if (!info.ragged) return std::min(info.images, first + std::max<int64_t>(1, bytes / int64_t(info.row_bytes())));
     int64_t end = first + 1;
@@ -160,7 +160,7 @@ void print_split(Terminal& terminal, const SplitInfo& info, const std::vector<in
 
 po::options_description description() {
     po::options_description options;
-    options.add_options()("dir", po::value<std::string>()->value_name("DIR"), "the data set; also as plain argument");
+    options.add_options()("dir", po::value<std::string>()->value_name("DIR"), "the data set; also as a plain argument");
     return options;
 }
 
