@@ -37,7 +37,7 @@ std::vector<FoundChunk> find_chunks(hid_t set, size_t, size_t chunks, hsize_t ro
 
 #else
 
-// HDF5 searches for each chunk from the first one on.
+// HDF5 starts at the first chunk whenever it searches for one.
 constexpr size_t most_chunks = 32'768;
 
 std::vector<FoundChunk> find_chunks(hid_t set, size_t rank, size_t chunks, hsize_t rows, const std::string& name,
@@ -67,7 +67,7 @@ void check_layout(hid_t file, hid_t set, const h5::Extent& extent, hid_t stored,
         fail(Exit::bad_input, path + ": does not begin with its HDF5 part; make it with 'convoy convert'");
     if (H5Tequal(type, stored) <= 0)
         fail(Exit::bad_input, path + ": the elements of " + name +
-                                  " are not little-endian, or not of all their bits; " +
+                                  " are not little-endian, or do not use all their bits; " +
                                   "make it with 'convoy convert'");
     for (size_t i = 1; i < extent.dims.size(); ++i)
         if (extent.chunk[i] != extent.dims[i])

@@ -30,7 +30,7 @@ bool may_be_there(const HeldFolder& folder, const std::string& name) {
 }
 
 /// Returns the text of a file; empty if there is no such file. Throws Inaccessible if it cannot be
-/// read, because the shards of a conversion must then not be taken for another's.
+/// read, because prepare() removes all shards if the identity seems to be missing.
 std::string text_in(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     const bool known = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
@@ -137,7 +137,7 @@ ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) 
     const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {
-        for (const char* old : {identity_file, shards_folder, records_folder})  // the identity validates the others
+        for (const char* old : {identity_file, shards_folder, records_folder})  // the first makes the others valid
             if (const std::error_code error = held.remove_tree(old))
                 fail(Exit::io, held.shown(old) + ": cannot be removed (" + error.message() + "); remove it");
         replace_in(held, identity_file, identity);

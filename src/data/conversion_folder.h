@@ -3,7 +3,7 @@
 // shards. Each process holds the folder open, so it never uses a folder that replaces this one
 // later. A folder with any other content belongs to a user, and is refused.
 //
-//   lock                a conversion works in the folder; removed last
+//   lock                locked while a conversion works in the folder; removed last
 //   conversion.json     everything that the shards depend on
 //   mark-RANDOM         identifies this folder
 //   unpacked-SPLIT-N/   the content of compressed archives
@@ -28,8 +28,8 @@ class ConversionFolder {
 public:
     /// Changes nothing on disk. `destination`: the path of the data set.
     explicit ConversionFolder(const std::filesystem::path& destination);
-    /// Removes the folder if this process took it and began nothing in it. Never removes a file
-    /// that no conversion makes.
+    /// Removes the folder if this process took it and it has no conversion.json. Never removes a
+    /// file that no conversion makes.
     ~ConversionFolder();
     ConversionFolder(const ConversionFolder&) = delete;
 
@@ -42,8 +42,8 @@ public:
     void join(const std::string& mark);
     /// Returns the folder, after take() or join(). All files in it are opened through this.
     const OwnFolder& folder() const { return *own_; }
-    /// Returns the place where this rank reads a source, even if the source was unpacked into the
-    /// folder.
+    /// Returns the place where this rank reads the source `path`. A source that was unpacked into
+    /// the folder is opened through folder().
     FilePlace source(const std::string& path) const;
     /// Removes the archives that were unpacked into the folder. Call it when a conversion failed,
     /// because the next run resumes with its shards, but unpacks archives again.
@@ -51,9 +51,9 @@ public:
     /// The content of the folder when this conversion started: nothing, shards of the same
     /// conversion, or of another one.
     enum class Before { nothing, same, other };
-    /// Removes the files of another conversion, and returns what was there. Call it on the rank
-    /// that called take(). `identity`: a text of everything that shards depend on. Throws Exit::io
-    /// if a file cannot be removed.
+    /// Removes the files of another conversion, writes `identity`, and returns what was there.
+    /// `identity`: a text of everything that shards depend on. Call it on the rank that called
+    /// take(). Throws Exit::io if a file cannot be removed.
     Before prepare(const std::string& identity);
 
     FilePlace shard(const std::string& name) const { return {*shards_, name}; }

@@ -40,8 +40,8 @@ struct Batches {
     bool empty() const { return images.empty() && class_names.empty(); }
 };
 
-/// Appends `count` images; pixel(row, i) is byte i of planar image `row`.
-template <class Pixel> void append_images(size_t count, const Pixel& pixel, Images& out) {
+/// Fills out.pixels with `count` images; pixel(row, i) is byte i of planar image `row`.
+template <class Pixel> void fill_pixels(size_t count, const Pixel& pixel, Images& out) {
     out.pixels.resize(count * image_bytes);
     for (size_t row = 0; row < count; ++row) {
         uint8_t* image = &out.pixels[row * image_bytes];
@@ -61,7 +61,7 @@ void append_label(int64_t label, const std::string& place, const Layout& layout,
 
 size_t taken(size_t images, int64_t limit) { return limit > 0 ? std::min(images, size_t(limit)) : images; }
 
-/// Appends a binary file's images to `out`, up to the limit. Returns the number in the file.
+/// Decodes a binary file's images into `out`, up to the limit. Returns the number in the file.
 size_t decode_records(const std::vector<uint8_t>& bytes, const Batches& batches, const std::string& member,
                       const std::string& where, Images& out) {
     const Layout& layout = batches.layout;
@@ -77,7 +77,7 @@ size_t decode_records(const std::vector<uint8_t>& bytes, const Batches& batches,
                      "row " + std::to_string(row) + " (byte " + std::to_string(row * record + layout.label_at) + ")",
                      layout, where, out);
     const auto pixel = [&](size_t row, int i) { return bytes[row * record + layout.label_bytes + size_t(i)]; };
-    append_images(count, pixel, out);
+    fill_pixels(count, pixel, out);
     return images;
 }
 
@@ -97,7 +97,7 @@ size_t decode_pickle(const std::vector<uint8_t>& bytes, const Batches& batches, 
     const size_t count = taken(labels.size(), batches.limit);
     for (size_t row = 0; row < count; ++row)
         append_label(labels[row], "row " + std::to_string(row), layout, where, out);
-    append_images(count, [&](size_t row, int i) { return data.at(int64_t(row), i); }, out);
+    fill_pixels(count, [&](size_t row, int i) { return data.at(int64_t(row), i); }, out);
     return labels.size();
 }
 
@@ -147,7 +147,7 @@ void add_member(const std::string& member, const std::vector<uint8_t>& bytes, co
                                    std::to_string(layout.images_of(member)));
 }
 
-/// Returns the first layout with a member that was read; the first of all if there is none.
+/// Returns the batches of the first layout of which a member was read; else those of the first.
 Batches& found(std::vector<Batches>& all) {
     const auto first = std::find_if(all.begin(), all.end(), [](const Batches& b) { return !b.empty(); });
     return first == all.end() ? all.front() : *first;
@@ -247,7 +247,7 @@ Split split_in_memory(std::string name, int height, int width, int channels, std
                       std::vector<int32_t> labels) {
     Split split{std::move(name), int64_t(labels.size()), height, width, channels, nullptr};
     const auto bytes = size_t(split.image_bytes());
-    require(images.size() == labels.size() * bytes, "one label an image");
+    require(images.size() == labels.size() * bytes, "one label per image");
     struct Rows {
         std::vector<uint8_t> images;
         std::vector<int32_t> labels;

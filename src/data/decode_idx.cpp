@@ -32,7 +32,7 @@ struct Idx {
     std::string md5;  ///< of the uncompressed file
 };
 
-/// Finds e.g. train-images-idx3-ubyte, with .gz, and with a dot before "idx".
+/// Finds train-images-idx3-ubyte, for example, or that name with .gz or with a dot before "idx".
 std::string find_file(const std::string& folder, const std::string& stem, const std::string& kind) {
     std::error_code error;
     for (const char* joint : {"-", "."})

@@ -51,7 +51,7 @@ bool rename_new(const HeldFolder& from, const std::string& name, const HeldFolde
 /// The old folder at the destination, moved aside for the new one.
 class Replaced {
 public:
-    /// Renames the folder `to` to an unused name. `expected`: what it must be; null: any folder.
+    /// Renames the folder `to` to an unused name. `expected`: the folder it must be; null: any.
     Replaced(const HeldFolder& above, const fs::path& to, const HeldFolder* expected)
         : above_(above), to_(to), name_(to.filename()), old_name_(name_ + ".replaced-" + random_name(6)) {
         struct stat about{};

@@ -22,11 +22,13 @@
 namespace convoy::h5 {
 namespace {
 
-// HDF5's clean-up at exit crashes after a failed write (disk full); h5::close() completes a file. A
-// type such as H5T_IEEE_F32LE is a call of HDF5 already, and this must come before it.
+// HDF5's clean-up at exit crashes after a failed write (disk full). It is not needed, because
+// h5::close() completes files. This call must come before all others of HDF5, including the call
+// that a type such as H5T_IEEE_F32LE hides.
 [[maybe_unused]] const herr_t no_cleanup_at_exit = H5dont_atexit();
 
-/// Keeps files from making HDF5 load filter libraries. Call before a file is opened.
+/// Switches off HDF5's printing, and the filter libraries that a file could make it load. Call
+/// before a file is opened.
 void silence() {
     [[maybe_unused]] static const herr_t no_plugins = H5PLset_loading_state(0);
 #if !CONVOY_HDF5_LOCKS_BY_FILE

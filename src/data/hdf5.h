@@ -1,6 +1,6 @@
 // A thin layer over the HDF5 C API: handles close themselves, and failures throw an Error that
-// names the file. Only one thread may use HDF5 at a time. Files have V110 bounds and data sets
-// Fletcher-32, because contiguous data sets and older metadata have no checksums.
+// names the file. Only one thread may use HDF5 at a time. Files have V110 bounds, because older
+// metadata has no checksums. Data sets are chunked with Fletcher-32; contiguous ones have none.
 #pragma once
 #include <hdf5.h>
 
@@ -57,9 +57,9 @@ Handle access_without_lock();
 /// HDF5, or older than V110. Throws Inaccessible (base/file_error.h) if it is missing, cannot be
 /// opened, or is open for writing.
 Handle open(const std::string& path);
-/// When chunks are written to disk: from a cache, when their data set is closed; or at once. If the
-/// disk is full when the cache is written, HDF5 1.14 keeps an identifier of freed memory, and the
-/// next flush of any file crashes. So a process that survives a failed write must use at_once.
+/// When chunks are written to disk. `cached`: when their data set is closed. If the disk is full
+/// then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file crashes. So
+/// a process that survives a failed write must use at_once.
 enum class Chunks { cached, at_once };
 /// Creates a file on disk, with V110 bounds. Replaces a file or link there. Throws Exit::io.
 Handle create(const FilePlace&, Chunks chunks = Chunks::cached);
@@ -99,8 +99,8 @@ void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, vo
 
 /// Creates a data set of texts as create_dataset() does, in chunks of `chunk_rows`, and writes
 /// them. All have the width of the longest one, because HDF5 stores texts of variable length in a
-/// heap without a checksum. A text of more than `most` bytes is shortened, so that it does not take
-/// its room in every row. Throws Exit::io.
+/// heap without a checksum. A text of more than `most` bytes is shortened, because every row takes
+/// the bytes of the longest one. Throws Exit::io.
 Handle write_texts(hid_t file, const std::string& name, const std::vector<std::string>& texts, size_t most,
                    hsize_t chunk_rows, const std::string& path);
 
@@ -118,9 +118,9 @@ void set_attribute(hid_t object, const std::string& name, int64_t value);
 void set_attribute(hid_t object, const std::string& name, double value);
 void set_attribute(hid_t object, const std::string& name, const std::vector<double>& values);
 void set_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
-/// Writes fixed-length strings, which lie in the object header; HDF5 checksums it. set_attribute()
-/// writes variable-length ones, which lie in a heap without a checksum. Shards and checkpoints use
-/// this function. Metrics use set_attribute(), because h5py shows fixed-length strings as bytes.
+/// Writes fixed-length strings into the object header, which has a checksum. set_attribute() writes
+/// variable-length ones into a heap without a checksum. Shards and checkpoints use this function.
+/// Metrics use set_attribute(), because h5py shows fixed-length strings as bytes.
 void set_checked_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
 

@@ -9,7 +9,6 @@
 namespace convoy::h5 {
 namespace {
 
-// No honest file reaches these.
 constexpr size_t most_values = 1 << 20, most_width = 1 << 20, most_text_bytes = 16 << 20;
 
 Handle utf8_string_type() {
@@ -33,8 +32,8 @@ void put_fixed_strings(hid_t object, const std::string& name, int rank, const st
     size_t width = 1;
     for (const std::string& value : values) width = std::max(width, value.size());
     if (values.size() > most_values || width > most_width || values.size() * width > most_text_bytes)
-        fail(Exit::bad_input, "attribute " + name + " of " + std::to_string(values.size()) + " texts of up to " +
-                                  std::to_string(width) + " bytes would not be read again; shorten them");
+        fail(Exit::bad_input, "attribute " + name + " has " + std::to_string(values.size()) + " texts of up to " +
+                                  std::to_string(width) + " bytes, more than can be read again; shorten them");
     std::string bytes;
     for (const std::string& value : values) bytes += value + std::string(width - value.size(), '\0');
     const Handle type(H5Tcopy(H5T_C_S1));
@@ -44,8 +43,7 @@ void put_fixed_strings(hid_t object, const std::string& name, int rank, const st
     put_attribute(object, name, type, type, rank, values.size(), bytes.data());
 }
 
-/// An attribute that is open for reading. Its element count was checked against a limit that no
-/// intact file reaches.
+/// An attribute that is open for reading, and whose type and size were checked.
 struct Opened {
     Handle attribute, type;
     size_t count = 0;

@@ -8,7 +8,7 @@
 
 namespace convoy::h5 {
 
-/// Stands for an object that does not exist.
+/// The address that stands for an object that does not exist.
 constexpr uint64_t no_address = ~uint64_t(0);
 
 /// Thrown if an object is not as in Convoy's files; `part` names the part that differs.
@@ -43,8 +43,9 @@ class Blocks {
 public:
     /// `fd` must stay open.
     Blocks(int fd, const std::string& path);
-    /// Returns the first `wanted` of the block's `bytes`. Throws Unfit if the block lies outside
-    /// the file or does not begin with `signature`. Throws Inaccessible if it cannot be read.
+    /// Records a block of `bytes` bytes, and returns its first `wanted` bytes. Throws Unfit if it
+    /// lies outside the file, overlaps a recorded block, or does not begin with `signature`. Throws
+    /// Inaccessible if it cannot be read.
     std::string take(uint64_t address, uint64_t bytes, std::string_view signature, uint64_t wanted);
     std::string take(uint64_t address, uint64_t bytes, std::string_view signature) {
         return take(address, bytes, signature, bytes);

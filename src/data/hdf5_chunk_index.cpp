@@ -17,8 +17,8 @@ size_t entry_bytes(const ChunkIndex& index) {
     return 8 + std::min<size_t>(8, 1 + (log2 + 8) / 8) + 4;
 }
 
-/// Takes the bytes of the chunk that an entry names, because several entries may name the same
-/// bytes.
+/// Records the bytes of the chunk that an entry names. Blocks::take() refuses bytes that another
+/// entry names, too.
 void take_chunk(Blocks& blocks, Fields entry, size_t width) {
     const uint64_t address = entry.number(8), bytes = entry.number(width - 12);
     if (address == no_address) return;
@@ -37,14 +37,14 @@ void check_begin(Fields& fields, uint64_t array) {
     if (array != no_address) fields.expect_number(array, 8, "a chunk index's block");
 }
 
-/// Returns the bytes of a block of `entries`. If there is more than one page, each page has a
-/// checksum.
+/// Returns the bytes of a block: `before` bytes, the entries and a checksum. If there is more than
+/// one page, each page has a checksum, too.
 uint64_t block_bytes(uint64_t before, uint64_t entries, size_t entry) {
     const uint64_t pages = entries > page ? (entries + page - 1) / page : 0;
     return before + entries * entry + 4 + pages * 4;
 }
 
-/// Takes the chunks of a block's pages. HDF5 uses only the pages whose bit in `marks` is set; the
+/// Records the chunks of a block's pages. HDF5 uses only the pages whose bit in `marks` is set; the
 /// first page's bit is `mark`.
 void take_pages(Blocks& blocks, uint64_t address, uint64_t entries, std::string_view marks, uint64_t mark,
                 size_t width) {

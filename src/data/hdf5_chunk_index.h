@@ -16,8 +16,8 @@ struct ChunkIndex {
     uint64_t stored_bytes = 0;      ///< kind 1: bytes of the chunk in the file
 };
 
-/// Checks the blocks of an index, and takes the bytes of each chunk, because no two chunks may
-/// overlap. Does not read chunks, whose length may be wrong. Throws Unfit.
+/// Checks the blocks of an index, and records the bytes of each chunk, because no two chunks may
+/// overlap. Does not check that chunks have their full size (check_stored_chunks()). Throws Unfit.
 void check_chunk_index(Blocks&, const ChunkIndex&);
 
 }  // namespace convoy::h5

@@ -202,8 +202,8 @@ private:
     std::map<uint64_t, std::pair<uint64_t, uint64_t>> huge_;  // address and bytes of objects by id
 };
 
-/// The records of both trees: `name_bytes` and `order_bytes` are their sizes, `before_name_id` and
-/// `before_order_id` the bytes before the heap's id in them.
+/// The records of both trees. `name_bytes` and `order_bytes` are their sizes. `before_name_id` and
+/// `before_order_id` are the bytes before the id of the object in the heap.
 struct DenseForm {
     HeapForm heap;
     Record by_name;

@@ -125,8 +125,7 @@ private:
         }
     }
 
-    /// Reads the addresses of attributes or links. Their greatest number so far takes `width`
-    /// bytes.
+    /// Reads the addresses of attributes or links. The highest creation index has `width` bytes.
     static void read_store(Fields fields, size_t width, DenseStore& store) {
         constexpr uint64_t tracked = 1, indexed = 2;
         fields.expect_number(0, 1, "a store's version");
@@ -192,7 +191,7 @@ private:
         index_.kind = unsigned(fields.number(1));
         index_.rank = size_t(sides - 1);
         expect(flags == (index_.kind == 1 ? one_filtered : 0), other_storage);
-        // The rest of the message depends on the kind of index.
+        // The rest depends on the kind of index: parameters that HDF5 always sets to these values.
         switch (index_.kind) {
             case 1:
                 index_.stored_bytes = fields.number(8);

@@ -73,7 +73,7 @@ bool has_signature(const InputBytes& file, int64_t at) {
     return std::memcmp(begin, signature, bytes) == 0;
 }
 
-/// Returns true if HDF5's signature is at byte 512, 1024 and so on, where HDF5 also looks for it.
+/// Returns true if HDF5's signature is at byte 512, 1024, 2048, …, where HDF5 also looks for it.
 bool is_behind_a_user_block(const InputBytes& file) {
     for (int64_t at = 512; at < file.size(); at *= 2)
         if (has_signature(file, at)) return true;

@@ -71,8 +71,8 @@ private:
 };
 
 /// Returns the text that `reference` names; nothing unless heap and reference agree. Subtracts the
-/// bytes that it reads from `left`, and throws Exit::bad_input if fewer are left. Any number of
-/// references may name the same text.
+/// bytes that it reads from `left`, because any number of references may name the same text. Throws
+/// Exit::bad_input if fewer are left.
 std::optional<std::string> text_of(const OpenBytes& file, const std::string& reference, uint64_t& left) {
     const auto length = number<uint32_t>(reference, 0), index = number<uint32_t>(reference, 12);
     const auto address = number<uint64_t>(reference, 4);

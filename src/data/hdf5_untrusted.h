@@ -31,7 +31,7 @@ void check_object(hid_t parent, const std::string& name, uint64_t address, const
 
 /// The chunks of a data set. All are stored plain and with Fletcher-32.
 struct ChunkLayout {
-    std::vector<hsize_t> dims, chunk;  ///< of the data set; of one chunk: as many dimensions, none of size 0
+    std::vector<hsize_t> dims, chunk;  ///< sides of the data set, and of a chunk; same rank, no chunk side is 0
     hsize_t bytes = 0;                 ///< of one chunk, without its checksum
 };
 /// Refuses any other storage. Call it before a data set is asked for anything else, because a
@@ -44,8 +44,8 @@ void check_stored_chunks(hid_t dataset, const ChunkLayout&, hsize_t first, hsize
 /// Returns the text of a variable-length attribute, read from the file's bytes. HDF5 1.10 would
 /// allocate the length that the attribute claims, and write the heap's bytes into it. Returns
 /// nothing if heap and attribute differ. Several attributes may have this name, because they were
-/// deleted or belong to other objects; then it is the last one in the file. The file must be on
-/// disk.
+/// deleted or belong to other objects. Then the last one in the file that agrees with its heap
+/// counts. The file must be on disk.
 std::optional<std::string> variable_text(hid_t attribute, const std::string& name, const std::string& path);
 
 }  // namespace convoy::h5

@@ -17,7 +17,7 @@ constexpr uint64_t file_header = 14;
     throw BadImage(ImageFault::other_format, "is a BMP " + what + ", which is not read");
 }
 
-/// The bits of a pixel that hold one channel. It converts their value to 8 bits.
+/// The bits of a pixel that hold one channel. in() converts their value to 8 bits.
 struct ChannelBits {
     uint32_t mask = 0;
     uint8_t in(uint32_t pixel) const {
@@ -51,7 +51,7 @@ public:
     int bits() const { return bits_; }
     bool from_above() const { return from_above_; }
     bool has_alpha() const { return has_alpha_; }
-    /// Returns the offset of a row in the file, counted from above.
+    /// Returns the offset in the file of row `y`, counted from the top.
     uint64_t row(int y) const { return first_ + row_bytes_ * uint64_t(from_above_ ? y : height_ - 1 - y); }
     const std::array<ChannelBits, 3>& channels() const { return channels_; }
 
@@ -119,7 +119,7 @@ private:
     }
 
     OrderedBytes bytes_;
-    uint64_t size_ = 0, first_ = 0, row_bytes_ = 0;  // bytes of the header; offset of the pixels
+    uint64_t size_ = 0, first_ = 0, row_bytes_ = 0;  // bytes of the header; offset of the pixels; bytes of a row
     int64_t height_ = 0, width_ = 0;
     int bits_ = 0;
     bool from_above_ = false, has_alpha_ = false;

@@ -17,7 +17,7 @@ using FileBytes = std::span<const uint8_t>;
 /// - grey: the channel is repeated three times;
 /// - cmyk: JPEG, also YCCK, inverted as Adobe stores it; TIFF, not inverted. As in Pillow, red is
 ///   (255 - cyan)(255 - black) / 255, rounded; green and blue likewise;
-/// - turned: all eight EXIF orientations are applied, of JPEG, PNG, WebP and TIFF;
+/// - turned: JPEG, PNG, WebP and TIFF; any of the eight EXIF orientations is applied;
 /// - sixteen_bits: PNG and TIFF; the high bytes are taken;
 /// - alpha: also a transparent colour; ignored, as in Pillow. Colours that a TIFF has multiplied by
 ///   alpha are divided by it;
@@ -50,8 +50,8 @@ struct RgbImage {
     int height = 0, width = 0;      ///< after the EXIF orientation is applied
     std::vector<uint8_t> pixels{};  ///< [height, width, 3]
     uint32_t notes = 0;             ///< bit i: ImageNote i
-    /// Called with the bytes of `pixels` before a decoder or resize() takes memory for them. It may
-    /// wait. A decoder may take twice as much for a time.
+    /// Called before a decoder or resize() takes memory for `pixels`, with their number of bytes.
+    /// May block. A decoder may take twice as much for a time.
     std::function<void(size_t bytes)> before_pixels{};
 
     void set_size(int rows, int columns) {

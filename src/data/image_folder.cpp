@@ -26,7 +26,7 @@ int64_t changed_at(const struct stat& about) {
     return int64_t(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec;
 }
 
-/// Returns the format of a picture that is not read, by its first bytes: "HEIC".
+/// Returns the name of a picture's format by the file's first bytes: "HEIC".
 std::string format_of(const std::string& path) {
     std::array<uint8_t, image_magic_bytes> bytes{};
     size_t there = 0;
@@ -134,8 +134,8 @@ private:
         const Entry entry = look_at(root_ + "/" + path);
         switch (entry.kind) {
             case Entry::Kind::folder:
-                // Only links can reach a folder twice. Inode numbers may repeat on network file
-                // systems.
+                // Only links reach a folder twice. Before links are followed, an inode number that
+                // repeats is that of another folder, on a network file system.
                 return seen_.insert({entry.about.st_dev, entry.about.st_ino}).second || !following_;
             case Entry::Kind::link_to_folder: links_.emplace_back(label, path); return false;
             case Entry::Kind::dead: to_.skip(Skipped::dead_link, path); return false;
@@ -154,7 +154,7 @@ private:
             skip_file(path, file);
         return false;
     }
-    /// Records a file whose name is not that of an image.
+    /// Records an entry that is not listed: another file, or a pipe or device with an image's name.
     void skip_file(const std::string& path, bool regular) {
         const bool picture = regular && is_other_picture_name(path);
         if (picture) ++to_.formats[format_of(root_ + "/" + path)];
@@ -170,7 +170,7 @@ private:
         if (!seen_.insert({entry.about.st_dev, entry.about.st_ino}).second) return to_.skip(Skipped::loop, path);
         walk(label, path);
     }
-    /// Records folders without an image. Of nested ones, only the outermost.
+    /// Records folders without an image; of nested ones, only the outermost.
     void note_empty_folders(size_t before) {
         std::set<std::string> full = {""};
         for (size_t i = before; i < to_.images.size(); ++i)

@@ -12,11 +12,11 @@ namespace convoy {
 struct SourceFile {
     int64_t bytes, changed;  ///< changed: nanoseconds since 1970
 };
-/// Returns them for `path`. Throws Exit::bad_input if there is no such file.
+/// Returns size and time of `path`. Throws Exit::bad_input if there is no such file.
 SourceFile look_at_source(const std::string& path);
 
-/// Recognises files that lie outside a folder although their paths begin with that folder's path.
-/// Links, "..", and a list's absolute paths may lead outside.
+/// Recognises files that lie outside a folder: links, "..", and a list's absolute paths may lead
+/// there.
 class Outside {
 public:
     explicit Outside(const std::string& root);

@@ -1,6 +1,6 @@
-// Decodes JPEG with libjpeg-turbo. Its errors return by longjmp, so no function between owns
-// objects. A warning about missing pixels ends the decoding, because the library would make up grey
-// ones.
+// Decodes JPEG with libjpeg-turbo. Its errors return by longjmp to setjmp, so no function that they
+// skip owns objects. A warning about missing pixels ends the decoding, because the library would
+// make up grey ones.
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -143,7 +143,7 @@ void decode_jpeg(FileBytes bytes, RgbImage& to) {
     cinfo.out_color_space = inks ? JCS_CMYK : JCS_RGB;  // grey: libjpeg copies the channel
     to.set_size(int(cinfo.image_height), int(cinfo.image_width));
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
-    const int orientation = reader.orientation();  // read before the end frees its segment
+    const int orientation = reader.orientation();  // before jpeg_finish_decompress() frees it
     std::vector<uint8_t> four(inks ? size_t(to.width) * 4 : 0);
     if (!reader.read_rows(to.pixels.data(), inks ? four.data() : nullptr))
         throw BadImage(reader.errors.fault, reader.errors.text);

@@ -117,7 +117,7 @@ void find_classes(ImageList& test, const ClassTable& classes) {
                  "the test images have a class " + first_of(image) + ", and the training has none of it");
         if (found->second < 0)
             fail(Exit::bad_input, "the test images have a class " + first_of(image) +
-                                      ", which several classes are called; label them by ids");
+                                      ", which is the name of several classes; label the images by ids");
         image.class_index = found->second;
     }
 }

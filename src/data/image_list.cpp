@@ -69,7 +69,7 @@ void add_listed_files(const std::string& root, const std::vector<ListLine>& line
     }
 }
 
-/// Compares two texts from their ends.
+/// True if `a` comes before `b` when both are read from their ends.
 bool is_before_from_the_end(std::string_view a, std::string_view b) {
     return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend());
 }
@@ -99,7 +99,7 @@ struct MembersByName {
     }
 
     /// Returns the members whose full name ends with "/" and `path`, and those whose full name
-    /// follows a "/" in `path`, in their order. Compares `path` with few of the other members.
+    /// follows a "/" in `path`, in their order. Uses binary search, because there may be millions.
     std::vector<const ListedImage*> ending_alike(const std::string& path) const {
         const std::string tail = "/" + path;
         std::vector<const ListedImage*> found;
@@ -114,8 +114,8 @@ struct MembersByName {
     }
 };
 
-/// Returns the member that matches `path` best. Tries its full name, then its class and file, then
-/// a name that is the end of the other.
+/// Returns the member that matches `path` best. Tries its full name, then its class and file. Then
+/// one of the two paths may be the end of the other.
 const ListedImage& find_member(const std::string& path, const MembersByName& members, const std::string& list,
                                const ImageList& of) {
     const std::string normal = normal_name(path);
@@ -210,7 +210,8 @@ bool add_path(const std::string& path, const ImageSource& source, const std::vec
     return false;
 }
 
-/// Throws Exit::bad_input if only some sources have .cls members, or if a number is negative.
+/// Throws Exit::bad_input if only some sources have .cls members, or if all labels are numbers and
+/// one is negative.
 void check_labels(const ImageList& list) {
     for (int32_t i = 0; !list.labelled.empty() && i < int32_t(list.sources.size()); ++i)
         if (std::find(list.labelled.begin(), list.labelled.end(), i) == list.labelled.end())
@@ -225,7 +226,7 @@ void check_labels(const ImageList& list) {
         std::all_of(list.images.begin(), list.images.end(),
                     [&](const ListedImage& image) { return is_number(image.label) || negative(image); }))
         fail(Exit::bad_input, shortened(found->name) + ": has the label " + found->label +
-                                  ", and numbers are from 0; leave out images without a label");
+                                  ", but numbers begin at 0; leave out images without a label");
 }
 
 ImageList list_one_by_one(const ImageSource& source) {

@@ -20,7 +20,7 @@ struct ListedImage {
     int32_t source = 0;   ///< index into ImageList::sources
     int64_t offset = -1;  ///< byte offset in the archive; -1: a separate file
     int64_t bytes = 0;
-    int32_t class_index = -1;  ///< set by name_classes
+    int32_t class_index = -1;  ///< set by name_classes() or find_classes()
     int64_t changed = 0;       ///< modification time of the file or archive, in nanoseconds since 1970
     std::string member{};      ///< full name in the archive; empty: a separate file
 };
@@ -94,11 +94,11 @@ struct ImageSource {
 /// Lists the images of a source:
 /// - a folder: each subfolder is a class that has all images below it. A folder that holds only tar
 ///   archives means these archives;
-/// - a tar archive of archives, each a class (ILSVRC's); or with a member KEY.cls for each KEY.jpg
-///   (WebDataset's); or of folders, each a class; else the archive's name is the class;
+/// - a tar archive: classes are the archives in it (ILSVRC), the content of a KEY.cls beside each
+///   KEY.jpg (WebDataset), or its folders; without any of these, the archive's name is the class;
 /// - a list: its paths are relative to its folder;
-/// - with `list`, that gives the labels, and images that it does not name are left out. It names
-///   members of archives by their full names, or by the last parts of these.
+/// - with `list`: the list gives the labels, and images that it does not name are left out. It
+///   names members of archives by their full names, or by the last parts of these.
 /// Throws Exit::bad_input for a missing source, and for one without images. Also throws it for an
 /// image without a label or with two, and for a line that may mean several images.
 ImageList list_images(const ImageSource&);
@@ -115,9 +115,9 @@ struct ClassTable {
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
 /// no line there.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. If labels are numbers, they are indices, except in one
-/// case: the training labels are no indices, and a test label is an id. Then all are ids. Throws
-/// Exit::bad_input for a class that the training images do not have.
+/// Sets the class_index of test images. Numbers are class indices, unless the training labels are
+/// ids and a test label is one of them. Throws Exit::bad_input for a class that the training images
+/// do not have.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

@@ -91,8 +91,8 @@ private:
         });
         return members;
     }
-    /// Counts bytes of names and labels that are kept. Throws Exit::bad_input if they are far more
-    /// than those of images, because an archive of long names is compressed to almost nothing.
+    /// Counts bytes of names and labels that are kept. Throws Exit::bad_input if there are far more
+    /// than images have, because long names compress to almost nothing but take memory here.
     void count(size_t bytes) {
         kept_bytes_ += int64_t(bytes);
         const int64_t most = std::max<int64_t>(64 * mib, file_.size() / 2);

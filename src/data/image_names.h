@@ -1,4 +1,4 @@
-// Recognizes images, archives and system files by their names.
+// Recognises images, archives and system files by their names.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,14 +16,14 @@ bool is_archive_name(const std::string& name);
 /// True if a file or folder is hidden (.git, macOS's ._x.jpg), or made by a system (__MACOSX,
 /// @eaDir, lost+found).
 bool is_hidden(const std::string& name);
-/// True if is_hidden() is true for a part of a path from normal_name().
+/// True if is_hidden() is true for a part of a path. Parts "." and ".." do not count.
 bool has_hidden_part(const std::string& path);
 /// True if a label is a number from 0 to 999,999,999.
 bool is_number(const std::string& label);
 /// Returns the number at the start of a label; -1 if there is none.
 int64_t number_of(const std::string& label);
-/// Returns a path without ".", ".." and a slash at its beginning, so that paths in lists and in
-/// archives can be compared.
+/// Returns a path without ".", without ".." after a folder, and without a slash at its beginning.
+/// Paths in lists and in archives can then be compared.
 std::string normal_name(const std::string& path);
 
 }  // namespace convoy

@@ -1,4 +1,5 @@
-// Decodes PNG with libpng. Its errors return by longjmp, so no function between owns objects.
+// Decodes PNG with libpng. Its errors return by longjmp to setjmp, so no function that they skip
+// owns objects.
 #include <png.h>
 
 #include <algorithm>

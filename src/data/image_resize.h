@@ -20,8 +20,8 @@ struct Resize {
     std::string text() const;
 };
 
-/// Resizes `from` into `to`; enlarges smaller images. False if the image already has the size; `to`
-/// is then unset. Throws BadImage if the result is above the limits of image_file.h.
+/// Resizes `from` into `to`; enlarges smaller images. False if the image already has the size; then
+/// `to` is not valid. Throws BadImage if the result is above the limits of image_file.h.
 bool resize(const RgbImage& from, const Resize&, RgbImage& to);
 
 }  // namespace convoy

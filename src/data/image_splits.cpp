@@ -74,7 +74,7 @@ std::map<int32_t, Layout> layouts_of(const std::vector<ListedImage>& images) {
     return layouts;
 }
 
-enum class Part { train, test, third, loose };
+enum class Part { train, test, third, loose };  ///< third: another split; loose: in no class folder
 
 /// The names of the folders or archives of each split.
 struct SplitNames {
@@ -108,8 +108,8 @@ public:
                 by_folder_[source] = folders;
     }
     bool found() const { return by_source_.found() || !by_folder_.empty(); }
-    /// Returns the split of an image. Sets its label to the name of the folder below the split's
-    /// folder.
+    /// Returns the split of an image. If a folder names the split, sets the image's label to the
+    /// name of the folder below.
     Part deal(ListedImage& image) const {
         if (by_source_.found()) {
             const std::string& name = names_[image.source];
@@ -132,7 +132,7 @@ private:
     std::map<int32_t, SplitNames> by_folder_;
 };
 
-/// Counts each source's images in a split, and removes sources that have none.
+/// Counts each source's images, removes sources that have none, and adds the split to their paths.
 void count_split(ImageList& list, const std::string& split) {
     for (GivenImages& source : list.given) source.images = 0;
     for (const ListedImage& image : list.images) ++list.given[image.source].images;

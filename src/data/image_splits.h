@@ -22,13 +22,14 @@ private:
 /// Skips images of an archive that lie beside its class folders, because they have no class.
 void skip_loose_members(ImageList&);
 
-/// Moves the test images out of `train`. They are in folders "val" or "test" beside a folder
-/// "train" (torchvision's layout), or in archives with such names (WebDataset's train-0000.tar,
-/// val-0000.tar). Skips images of other splits. If there are no such names, returns nothing and
-/// changes nothing.
+/// Moves the test images out of `train`, and returns them. They are in folders "val" or "test"
+/// beside a folder "train" (torchvision's layout), or in archives with such names (WebDataset's
+/// train-0000.tar, val-0000.tar). Skips images of other splits. If there are no such names, returns
+/// nothing and changes nothing.
 std::optional<ImageList> take_test_images(ImageList& train);
 
-/// True if a class has the name of a split; the user may have meant the split.
+/// True if a name begins with the word of a split, such as "train" or "val". A class with such a
+/// name may be a split that was not recognised.
 bool is_split_name(const std::string& name);
 
 /// Counts the images that are in both lists.

@@ -42,7 +42,7 @@ class TiffReader {
 public:
     explicit TiffReader(FileBytes bytes) : input_{bytes}, tiff_(open_tiff(input_)) {
         if (!tiff_) fail_with_problem();
-        input_.problem[0] = '\0';  // forgets complaints about tags that are not needed
+        input_.problem[0] = '\0';  // clears complaints about tags that are not needed
         height_ = field<uint32_t>(TIFFTAG_IMAGELENGTH);
         width_ = field<uint32_t>(TIFFTAG_IMAGEWIDTH);
         check_image_size(height_, width_);
@@ -143,8 +143,7 @@ private:
         if (stored > 2 * size) throw BadImage(ImageFault::damaged, "TIFF: its parts claim the same bytes");
     }
 
-    // Returns the number of samples kept per pixel: its colours, and alpha if they were multiplied
-    // by it.
+    /// Returns the number of samples kept per pixel: colours, and alpha if it multiplies them.
     int kept() const { return channels_ + multiplied_; }
 
     /// Returns sample `i` of a row as 8 bits. A palette's index is not scaled.

@@ -6,22 +6,10 @@
 
 #include <cerrno>
 
+#include "base/descriptor.h"
 #include "base/file_error.h"
 
 namespace convoy {
-
-class OpenFiles::Descriptor {
-public:
-    explicit Descriptor(int id) : id_(id) {}
-    ~Descriptor() { ::close(id_); }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int id() const { return id_; }
-
-private:
-    const int id_;
-};
-
 namespace {
 
 const std::string shorter = "is shorter than it was: it was truncated or replaced; put it back, and start again";
@@ -68,7 +56,7 @@ std::string OpenFiles::read(size_t i, uint64_t offset, size_t bytes, uint8_t* to
         if (const std::string wrong = look_at(id, files_[i].bytes); !wrong.empty()) return wrong;
         file = keep(i, std::move(file));
     }
-    return read_all(file->id(), offset, bytes, to);
+    return read_all(file->fd(), offset, bytes, to);
 }
 
 OpenFiles::Shared OpenFiles::find(size_t i) const {

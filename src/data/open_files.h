@@ -10,6 +10,8 @@
 
 namespace convoy {
 
+class Descriptor;
+
 class OpenFiles {
 public:
     struct File {
@@ -24,7 +26,6 @@ public:
     std::string read(size_t i, uint64_t offset, size_t bytes, uint8_t* to);
 
 private:
-    class Descriptor;
     using Shared = std::shared_ptr<const Descriptor>;  // the last owner closes it
     Shared find(size_t i) const;
     Shared keep(size_t i, Shared);

@@ -5,8 +5,8 @@
 
 namespace convoy {
 
-/// Throws Exit::bad_input if `dir` is a file, or a folder without a shard and a manifest. The
-/// message names the command that converts the content, or the folder to use instead.
+/// Throws Exit::bad_input if `dir` is a file, or has neither shards nor a manifest but content that
+/// is recognised. The message names the command that converts it, or the folder to use instead.
 void check_holds_shards(const std::string& dir);
 
 }  // namespace convoy

@@ -18,7 +18,7 @@ public:
         : PickleMachine(bytes, where, nodes, "it is none of CIFAR's pickles, or damaged: get it again"),
           decoded_(decoded) {}
 
-    /// Returns the index of the dict.
+    /// Runs the pickle, which must be one dict. Returns the dict's index.
     uint32_t run_all() {
         const uint32_t result = run();
         if (end() != size() || nodes_[result].kind != Node::dict) refuse("does not end with one dict");

@@ -31,7 +31,8 @@ public:
 protected:
     using Node = PickleNode;
 
-    /// Returns a text that lives as long as the process if "module.name" is known, else "".
+    /// Returns `name` ("module.name") as a text that lives as long as the process, if it is known;
+    /// else "".
     virtual std::string_view known(const std::string& name) const = 0;
     /// Returns the result of calling a known name.
     virtual Node call(std::string_view name, uint32_t arguments) = 0;

@@ -19,8 +19,7 @@ struct Picture {
 /// - a plain tar archive: all such members, in the archive's order;
 /// - a list (.txt, .lst): a path in each line, relative to the list's folder;
 /// - any other file: a picture.
-/// Throws Exit::bad_input if a path is missing, or a folder, archive or list has no
-/// picture.
+/// Throws Exit::bad_input if a path is missing, or a folder, archive or list has no picture.
 std::vector<Picture> list_pictures(const std::vector<std::string>& paths);
 
 /// Returns the bytes of a picture's file. Throws BadImage (data/image_file.h) if it cannot be read.

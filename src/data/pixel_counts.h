@@ -1,5 +1,5 @@
-// Counts how often each pixel value occurs, and computes mean and deviation from the counts. They
-// are exact, and independent of the order of pixels.
+// Counts how often each pixel value occurs, and computes mean and deviation from the counts. The
+// counts are exact, so the order of pixels does not matter.
 #pragma once
 #include <cstddef>
 #include <cstdint>

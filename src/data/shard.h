@@ -2,8 +2,8 @@
 // DIR/manifest.json. A shard holds /labels int32 [n] and /images uint8 [n, height, width,
 // channels], chunked and checksummed. Vectors are float32; images that differ in size are in
 // /pixels (data/shard_ragged.h). Root attributes repeat the properties of the whole data set.
-// Claimed sizes are checked against the file's size first. /pictures (data/shard_pictures.h) is
-// optional.
+// Claimed sizes are checked against the file's size before memory is allocated. /pictures
+// (data/shard_pictures.h) is optional.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -80,7 +80,7 @@ public:
     void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
     /// Reads only the labels of these rows.
     void read_labels(int64_t first, int64_t rows, int32_t* labels) const;
-    /// Returns the place of each ragged image if all are decoded and packed, [images].
+    /// Returns the place of each ragged image among the decoded pixels of all, packed, [images].
     std::vector<ImagePlace> places() const;
     size_t shards() const { return shards_.size(); }
     ShardPixels pixels(size_t shard) const;
@@ -89,7 +89,7 @@ private:
     struct Shard {
         std::string path;
         int64_t first = 0, images = 0;               ///< rows [first, first + images) of the split
-        int64_t first_byte = 0;                      ///< offset of its decoded pixels in the split's
+        int64_t first_byte = 0;                      ///< offset of its pixels in the decoded split
         std::shared_ptr<const RaggedTable> table{};  ///< null unless images are ragged
     };
     struct OpenShard {

@@ -30,9 +30,9 @@ std::vector<ListedImage> permuted(std::vector<ListedImage> images, uint64_t seed
     return result;
 }
 
-/// Removes `count` of the permuted rows for tests: each class's share, rounded up or down. Goes
-/// through the rows class by class. Takes a row when the share of the rows so far passes a whole
-/// number. A class with one image keeps it for training.
+/// Removes `count` of the permuted rows for tests: each class's share, rounded up or down. Takes
+/// every (rows / count)-th row, going through them class by class. A class with one image keeps it
+/// for training. If all classes have one image, takes the last row.
 std::vector<ListedImage> take_test_rows(std::vector<ListedImage>& rows, int64_t count) {
     std::map<int32_t, std::vector<size_t>> by_class;
     for (size_t i = 0; i < rows.size(); ++i) by_class[rows[i].class_index].push_back(i);
@@ -80,7 +80,7 @@ constexpr char end_of_field = '\0';
 /// Removes the next field from `text` and returns it.
 std::string_view field(std::string_view& text) {
     const size_t end = text.find(end_of_field);
-    require(end != std::string_view::npos, "a plan's text has all of its fields");
+    require(end != std::string_view::npos, "an assignment's text has all of its fields");
     const std::string_view first = text.substr(0, end);
     text.remove_prefix(end + 1);
     return first;
@@ -90,7 +90,7 @@ int64_t number(std::string_view& text) {
     const std::string_view digits = field(text);
     int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    require(error == std::errc() && end == digits.data() + digits.size(), "a plan's text has numbers in their places");
+    require(error == std::errc() && end == digits.data() + digits.size(), "the numbers of an assignment are digits");
     return value;
 }
 

@@ -155,7 +155,7 @@ ShardRecord convert_shard(const AssignedShard& shard, const std::vector<FilePlac
         } catch (const BadImage& bad) {
             if (rules.strict)
                 fail(Exit::bad_input, shortened(image.name) + ": " + bad.what() +
-                                          "; mend or remove it, or leave out --strict to have such files left out");
+                                          "; repair or remove it, or omit --strict to leave such files out");
             record.tally.leave_out(image.name, bad);
         }
         progress();

@@ -11,8 +11,8 @@ namespace convoy {
 /// Waits until a file is on disk. Throws Exit::io.
 void sync_path(const FilePlace&);
 /// Throws Exit::bad_input, ending with `advice`, for a name that is not UTF-8 or has a zero byte:
-/// data sets, models and metrics cannot hold it. Also throws it for control characters, which
-/// would steer a terminal, and for more than 1000 bytes.
+/// data sets, models and metrics cannot hold it. Also throws it for control characters other than
+/// tabs, which would steer a terminal, and for more than 1000 bytes.
 void check_class_name(const std::string& name, const std::string& advice);
 
 /// Root attributes that differ between shards.

@@ -29,8 +29,8 @@ void check(herr_t status, const std::string& path) {
     if (status < 0) fail(Exit::io, path + ": cannot write " + name + h5::because() + "; is the disk full?");
 }
 
-/// Creates the virtual data set. For each pair of `from_to`, the first block of /images becomes the
-/// second block of /pictures, in the same order of elements.
+/// Creates the virtual data set. Each pair of `from_to` is a block of /images, and the block of
+/// /pictures that shows its elements in the same order.
 void create(hid_t file, const Dims& images, const Dims& pictures, const std::vector<std::pair<Block, Block>>& from_to,
             const std::string& path) {
     const h5::Handle layout(H5Pcreate(H5P_DATASET_CREATE));

@@ -39,7 +39,7 @@ RaggedTable::RaggedTable(hid_t file, const std::string& codec, const std::string
         fail(Exit::bad_input,
              path + ": its codec is '" + shortened(codec) + "', allowed is raw or jpeg; convert it again");
     if (widths_.size() != heights_.size() || offsets_.size() != heights_.size() + 1)
-        fail(Exit::bad_input, path + ": /height, /width and /offset are not of as many rows; convert it again");
+        fail(Exit::bad_input, path + ": /height, /width and /offset differ in their number of rows; convert it again");
     const h5::Extent pixels = checked_extent(file, "/pixels", 1, stored_as(DType::u8), path);
     if (offsets_[0] != 0 || offsets_.back() < 0 || hsize_t(offsets_.back()) != pixels.dims[0])
         fail(Exit::bad_input, path + ": /offset does not begin and end where /pixels does; convert it again");
@@ -49,8 +49,8 @@ RaggedTable::RaggedTable(hid_t file, const std::string& codec, const std::string
         const size_t i = size_t(row);
         if (offsets_[i + 1] < offsets_[i] || offsets_[i + 1] > offsets_.back())
             contradicts(path, row,
-                        "ends at byte " + std::to_string(offsets_[i + 1]) + " of /pixels, which is not after its " +
-                            "beginning, or after the end of all");
+                        "ends at byte " + std::to_string(offsets_[i + 1]) + " of /pixels, which is before its " +
+                            "beginning, or after the end of /pixels");
         const int64_t stored = offsets_[i + 1] - offsets_[i], h = heights_[i], w = widths_[i];
         if (h < 1 || w < 1 || h > most_image_side || w > most_image_side || h * w > most_image_pixels)
             contradicts(path, row, "claims " + std::to_string(h) + "x" + std::to_string(w) + " pixels");

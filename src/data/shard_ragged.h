@@ -2,8 +2,8 @@
 //   /pixels  uint8 [bytes]    the rows one after the other, in chunks of 2 MiB
 //   /offset  int64 [n + 1]    row i is bytes [offset[i], offset[i + 1]) of /pixels
 //   /height, /width  int32 [n];  /labels  int32 [n]
-// The root attribute `codec` says what a row is: `raw`, pixels [height, width, 3]; `jpeg`, the
-// unchanged file, of any format that is read.
+// The root attribute `codec` tells what a row is. `raw`: pixels [height, width, 3]. `jpeg`: the
+// unchanged file, in any format that Convoy reads.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -32,9 +32,9 @@ public:
     int64_t offset(int64_t row) const { return offsets_[row]; }
     /// True if rows are files, which must be decoded.
     bool holds_files() const { return files_; }
-    /// Decodes rows [first, first + count) from `files`, where they follow each other, to `to`,
-    /// packed. Reuses the memory of `image`. Throws Exit::bad_input if a file cannot be decoded or
-    /// has another size than the table says.
+    /// Decodes the files of rows [first, first + count), which `files` holds one after the other,
+    /// to `to`, packed. Reuses the memory of `image`. Throws Exit::bad_input if a file cannot be
+    /// decoded or has another size than the table says.
     void decode(int64_t first, int64_t count, const uint8_t* files, RgbImage& image, uint8_t* to) const;
 
 private:
@@ -45,7 +45,7 @@ private:
     std::vector<int32_t> heights_, widths_;  // [rows]
 };
 
-/// Reads ranges of rows of one shard. A chunk is read whole even if one row of it is wanted.
+/// Reads ranges of rows of one shard. Reads whole chunks, even for a single row.
 class RaggedRows {
 public:
     /// Throws what RaggedTable does.
@@ -53,8 +53,7 @@ public:
     /// Reopens a shard, reusing its table.
     RaggedRows(hid_t file, std::shared_ptr<const RaggedTable>, const std::string& path);
 
-    const RaggedTable& table() const { return *table_; }
-    std::shared_ptr<const RaggedTable> shared_table() const { return table_; }
+    std::shared_ptr<const RaggedTable> table() const { return table_; }
     /// Reads rows [first, first + count) as decoded pixels, packed. Throws Exit::bad_input for a
     /// checksum mismatch, and what RaggedTable::decode() throws.
     void read(int64_t first, int64_t count, uint8_t* to) const;

@@ -78,7 +78,7 @@ SplitReader::SplitReader(const std::string& dir, const std::string& split, size_
     }
     if (info_.images > INT_MAX)
         fail(Exit::bad_input, dir + ": its " + split + " split has " + std::to_string(info_.images) +
-                                  " images, and a training numbers them with 32 bits; split the data set");
+                                  " images, but training numbers them with 32 bits; split the data set");
     if (!listed.empty())
         fail(Exit::bad_input,
              dir + "/" + listed.begin()->first + ": is in manifest.json, but missing; convert the data set again");
@@ -155,7 +155,7 @@ void SplitReader::check_images(Shard& added, const OpenShard& opened, hsize_t la
 
 void SplitReader::check_ragged(Shard& added, OpenShard& opened, hsize_t labels) {
     opened.ragged = std::make_unique<RaggedRows>(opened.file, info_.codec, added.path);
-    added.table = opened.ragged->shared_table();
+    added.table = opened.ragged->table();
     added.images = added.table->rows();
     check_label_count(added.images, labels, added.path);
     for (int64_t row = 0; row < added.images; ++row) {
@@ -175,7 +175,7 @@ void SplitReader::add_shard(const std::string& path, int shard, int shards) {
     info_.ragged ? check_ragged(added, opened, labels.dims[0]) : check_images(added, opened, labels.dims[0]);
     check_stored(labels, uint64_t(added.images) * 4, "/labels", path);
     if (info_.mean.size() != size_t(info_.channels) || info_.stddev.size() != size_t(info_.channels))
-        fail(Exit::bad_input, path + ": mean or stddev has not one value a channel; convert the data set again");
+        fail(Exit::bad_input, path + ": mean and stddev do not have one value per channel; convert the data set again");
     if (!info_.ragged) opened.image_set = h5::open_dataset(opened.file, "/images", path);
     opened.label_set = h5::open_dataset(opened.file, "/labels", path);
     added.first = info_.images;

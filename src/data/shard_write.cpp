@@ -19,8 +19,8 @@ namespace {
 // HDF5's chunk cache holds 1 MiB. A larger chunk would be read again for every row.
 constexpr int64_t chunk_target_bytes = 1 << 20;
 
-/// Returns the rows per chunk: at most as many as fit in the target, spread evenly over all chunks.
-/// The last chunk is stored in full size, so this wastes little.
+/// Returns the rows per chunk: at most as many as fit in the target. Spreads rows evenly over the
+/// chunks, because the last one is stored in full size even if little of it is used.
 int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
     const int64_t most = std::max<int64_t>(1, chunk_target_bytes / row_bytes), chunks = (rows + most - 1) / most;
     return std::max<int64_t>(1, (rows + chunks - 1) / std::max<int64_t>(1, chunks));

@@ -1,5 +1,5 @@
-// Reads pieces of a split without HDF5, from any number of threads; HDF5 serves one at a time. A
-// file system that hangs would also hold HDF5's lock, which metrics and checkpoints need.
+// Reads pieces of a split from any number of threads, without HDF5, which serves one at a time. A
+// thread in HDF5 that waits for a disk would hold the lock that metrics and checkpoints need.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -12,8 +12,8 @@
 namespace convoy {
 namespace {
 
-// The fourth word of Philox's counter: different values for each purpose, also different from enum
-// Purpose, although the key is the data set's seed.
+// The fourth word of Philox's counter, by purpose. The values differ from those of enum Purpose, so
+// that a data set and a run with the same seed share no random numbers.
 constexpr uint32_t purpose_pattern = 0x70617474, purpose_train_noise = 0x7472616e, purpose_test_noise = 0x74657374;
 constexpr uint32_t purpose_train_vector = 0x74727665, purpose_test_vector = 0x74657665, purpose_class = 0x636c6173;
 constexpr int coarse = 4;              // a class's pattern is a coarse x coarse grid of levels in each channel

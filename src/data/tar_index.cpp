@@ -43,7 +43,7 @@ public:
     bool is_link() const { return type() == '1' || type() == '2'; }
     /// True for links, devices, folders and pipes. Their size field may be that of the target.
     bool is_without_content() const { return type() >= '1' && type() <= '6'; }
-    /// True for regular files. POSIX says to read types that no standard names as regular files.
+    /// True for regular files. By POSIX, unknown types are read as regular files, too.
     bool is_file() const {
         constexpr std::string_view others = "123456ADEIKLMNSVXgx";
         return others.find(type()) == std::string_view::npos;

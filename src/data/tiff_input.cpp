@@ -53,7 +53,7 @@ void TiffInput::complain(const char* format, va_list values) {
 }
 
 TiffHandle open_tiff(TiffInput& input) {
-    // Messages that concern no particular file go to the global handlers.
+    // Silences the global handlers, which print messages that concern no particular file.
     static const std::array before = {TIFFSetErrorHandler(nullptr), TIFFSetWarningHandler(nullptr)};
     static_cast<void>(before);
     const std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> options(TIFFOpenOptionsAlloc(),

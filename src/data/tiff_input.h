@@ -14,7 +14,7 @@ namespace convoy {
 struct TiffInput {
     FileBytes bytes;
     uint64_t at = 0;              ///< offset at which libtiff reads next
-    bool warnings_count = false;  ///< true: warnings are problems; a decoder's means missing pixels
+    bool warnings_count = false;  ///< true: a warning is a problem, because pixels may be missing
     char problem[256] = "";       ///< empty: none
 
     void complain(const char* format, va_list values);

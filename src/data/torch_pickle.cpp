@@ -24,7 +24,7 @@ constexpr std::pair<std::string_view, const char*> storage_types[] = {
     {"torch.BoolStorage", "BOOL"}};
 
 /// The most bytes in the name of a storage. PyTorch writes decimal numbers. A pickle can repeat a
-/// text in three bytes, so that copies of a long one would take any memory.
+/// text in three bytes, so copies of a long name could exhaust memory.
 constexpr size_t longest_key = 64;
 
 constexpr const char* otherwise =

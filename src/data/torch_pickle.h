@@ -8,7 +8,7 @@
 
 namespace convoy {
 
-/// Elements in a row, of which tensors are views.
+/// Contiguous elements. Tensors are views of them.
 struct TorchStorage {
     std::string type;  ///< type in safetensors' spelling
     std::string key;   ///< name of the member that has its bytes
@@ -26,9 +26,9 @@ struct TorchPickle {
     size_t bytes = 0;                  ///< bytes that the pickle took
 };
 
-/// Reads one pickle. `key` is the entry that holds the state_dict. If `key` is empty, an outermost
-/// dict with tensors is the state_dict. Without tensors, its entry state_dict, model or
-/// model_state_dict is. Throws Exit::bad_input.
+/// Reads one pickle. `key` is the entry that holds the state_dict. If `key` is empty and the
+/// outermost dict has tensors, that dict is the state_dict. Else the state_dict is its entry
+/// state_dict, model or model_state_dict. Throws Exit::bad_input.
 TorchPickle read_torch_pickle(std::span<const uint8_t> bytes, const std::string& where, const std::string& key);
 
 /// The pickles at the start of a file that torch.save() wrote before version 1.6. First come three

@@ -7,7 +7,7 @@
 
 namespace convoy {
 
-/// Unpacks `path` into a new folder `name` in `above`. Returns the place of the plain archive,
+/// Unpacks `path` into folder `name` in `above`. Returns the place of the plain archive,
 /// which is valid as long as `above` exists. Throws Exit::bad_input if the stream is damaged, is no
 /// tar archive, or is compressed more than an archive of images can be. Throws Exit::io if the disk
 /// has too little room. Leaves no file if it throws.

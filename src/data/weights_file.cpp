@@ -65,7 +65,7 @@ std::vector<float> stored_values(const InputBytes& file, const StoredTensor& t) 
     constexpr const char* advice = "; save a copy of it, as in tensor.clone()";
     constexpr int64_t most_gaps = 8;  // bounds memory: a slice of a much larger tensor must be copied first
     if (span / most_gaps > count) refuse(std::string("is a small part of a large one") + advice);
-    // Else the shape, and not the bytes of the file, would bound memory.
+    // Without this check, memory would grow with the shape, not with the bytes of the file.
     if (span < count) refuse(std::string("has elements several times, as expand() makes them") + advice);
     std::vector<float> values(size_t(count), 0.0f);
     std::vector<uint8_t> bytes(size_t(span * width));

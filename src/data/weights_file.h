@@ -17,7 +17,7 @@ StoredTensors stored_tensors(const InputBytes& file, const std::string& key = ""
 /// Returns the elements of a tensor of type F16, BF16, F32 or F64, in the order of its dimensions,
 /// the last one fastest. Throws Exit::bad_input for another type, and for a number that is not
 /// finite or too large for f32. To bound memory, also throws it for a tensor with more elements
-/// than the file has.
+/// than the file has, and for a small part of a much larger one.
 std::vector<float> stored_values(const InputBytes& file, const StoredTensor& tensor);
 
 }  // namespace convoy
