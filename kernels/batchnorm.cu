@@ -123,7 +123,7 @@ struct Normalise {
     float epsilon;  // see Coefficients
 };
 
-/// `act` is an Act, or one as a Constant.
+/// `A` is Act or a Constant of it.
 template <class T, int V, class A, class Rows>
 __global__ void __launch_bounds__(block_threads, blocks_of_sm)
     normalise(Normalise n, A act, Rows x, const T* residual, T* y) {

@@ -13,13 +13,12 @@ namespace {
 /// The activation's derivative, and what it is computed from.
 enum class Slope { one, relu_of_y, relu_of_x, gelu_of_x };
 
-// Lets the compiler use more registers, as in batchnorm.cu. GELU's derivative, which only the
-// summing pass has, needs registers itself. Two rows keep enough loads in flight; four would spill
-// more.
+// Lets the compiler use more registers, as in batchnorm.cu. GELU's derivative needs registers
+// itself: two rows keep enough loads in flight, and four would spill more.
 constexpr int blocks_of_sm = 2;
 template <class S> constexpr int rows_in_flight = std::is_same_v<S, Constant<Slope::gelu_of_x>> ? 2 : 4;
 
-/// The gradient that reaches a batch norm. `S` is Slope, or one as a Constant.
+/// The gradient that reaches a batch norm. `S` is Slope or a Constant of it.
 template <class T, class S> struct Incoming {
     int64_t rows;
     int stored, channels;

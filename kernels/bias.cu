@@ -1,5 +1,5 @@
-// Adds a bias to the output of a convolution or a linear layer, and converts its type. Logits leave
-// low precision here.
+// Adds a bias to the output of a convolution or a linear layer, and converts its type. Logits are
+// converted to f32 here.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 

@@ -30,7 +30,7 @@ struct CropEntry {
     float* to;
     uint32_t count, first_block;  // count: rows * channels
     int channels, stored;
-    bool aligned, wide;  // `to` takes 16-byte stores; and each of them has its elements in one aligned quad
+    bool aligned, wide;  // aligned: `to` takes 16-byte stores. wide: each of them also reads one aligned quad of `from`
 };
 /// Matrices of one type, as an argument of a kernel. A kernel may have 4 KiB of arguments.
 struct CropTable {

@@ -33,7 +33,7 @@ void launch_map(const Tensor& a, const Tensor& b, const Tensor& to, bool accumul
             "element by element: shapes or types differ");
     const int64_t n = int64_t(to.count());
     if (n == 0) return;
-    with_layout(to.dtype, 0 /* any number will do */, {a.data, b.data, to.data}, [&](auto t, auto v) {
+    with_layout(to.dtype, 0 /* a multiple of every V */, {a.data, b.data, to.data}, [&](auto t, auto v) {
         using T = decltype(t);
         launch(map<T, v, F>, dim3(blocks_for(n / v + n % v)), dim3(block_threads), 0, stream, n, data_of<T>(a),
                data_of<T>(b), data_of<T>(to), accumulate, f);

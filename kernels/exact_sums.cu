@@ -25,7 +25,7 @@ template <class Body> __device__ void each_quad(const ExactRange& range, Body bo
     for (int64_t i = range.begin + int64_t(threadIdx.x) * quad; i < range.end; i += block_threads * quad) body(i);
 }
 
-/// Converts a gradient. If its magnitude exceeds 2^bits or it is NaN, the result is some valid
+/// Converts a gradient. If the scaled gradient exceeds 2^bits or is NaN, the result is some valid
 /// integer, and the step is not used.
 __device__ int64_t integer(float value, double scale, double most) {
     double v = double(value) * scale;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(block_threads)
         largest = other > largest ? other : largest;
     }
     const int32_t seen = exponent_of(largest);
-    // most threads find that others have seen as large an exponent
+    // read first: in most cases another warp has already noted an exponent as large
     if (threadIdx.x % 32 == 0 && seen > *const_cast<volatile int32_t*>(s.seen + range.tensor))
         atomicMax(s.seen + range.tensor, seen);
 }

@@ -1,5 +1,5 @@
 // Colour jitter of the images that a kernel reads. First, one block per image draws the jitter, and
-// computes the mean if contrast changes. It has run only on the emulated device, not on a GPU yet.
+// computes the mean if contrast changes.
 #pragma once
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"

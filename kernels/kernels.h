@@ -104,12 +104,13 @@ void batch_norm_backward_of_sums(const BatchNormArgs&, const BatchNormGradients&
 /// Computes dx and dresidual after batch_norm_fixed(): the statistics are constants. Two kernels.
 void batch_norm_fixed_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
 
-// Does the same in two calls, for statistics over all ranks. Between the calls the caller must
-// all-reduce `sums` [2 * channels + 1]. Its last element counts rows. A rank may have no rows.
+// Forward and backward in two calls each, for statistics over all ranks. Between the calls the
+// caller must all-reduce `sums` [2 * channels + 1]. Its last element counts rows. A rank may have
+// no rows.
 void batch_norm_sums(const BatchNormArgs&, double* sums, void* workspace, cudaStream_t);
 void batch_norm_normalise(const BatchNormArgs&, const double* sums, cudaStream_t);  ///< statistics from sums, then y
 void batch_norm_gradient_sums(const BatchNormArgs&, const BatchNormGradients&, double* sums, void* workspace,
-                              cudaStream_t);  ///< also dscale, dbias, dresidual if it is the masked dy, GELU's dy
+                              cudaStream_t);  ///< also writes dscale, dbias, a masked dresidual, and dy for GELU
 /// Computes the rest, with the operands that batch_norm_gradient_sums() had.
 void batch_norm_gradient_apply(const BatchNormArgs&, const BatchNormGradients&, const double* sums, cudaStream_t);
 
@@ -232,9 +233,9 @@ struct LossScale {
 };
 /// Clears state->finite if a gradient is infinite or NaN.
 void check_finite(const float* gradients, size_t count, LossScale* state, cudaStream_t);
-/// Decides whether to skip the update; called after check_finite(). It is also skipped if the loss
-/// is not finite, or if `latch` is set and the previous one was skipped. Sets stats->skipped,
-/// except for an overflow that a lower scale can cure (`scaled`).
+/// Decides whether to skip the update; called after check_finite(). The update is also skipped if
+/// the loss is not finite, or if `latch` is set and the previous update was skipped. Sets
+/// stats->skipped, except for an overflow that a lower scale can cure (`scaled`).
 void decide_update(LossScale* state, BatchStats* stats, bool latch, bool scaled, cudaStream_t);
 /// Adjusts the scale after the update. It halves the scale after a skipped update, and doubles it
 /// after `growth_interval` good ones. An interval of 0 never changes it.
@@ -261,7 +262,7 @@ struct MuonMatrix {
     float* x[2];
     float *gram, *polynomial;  ///< [n, n], where n is the smaller of rows and columns
     double* squares;           ///< [parts][2]
-    float* rescale;            ///< factor on the weights: root(rows) / their norm
+    float* rescale;            ///< factor on the weights: sqrt(rows) / norm of the weights
     const float* direction() const { return x[muon_iterations % 2]; }
 };
 /// Writes the directions of all matrices for the following update, and advances velocities

@@ -21,7 +21,8 @@ template <class T> __device__ T* shared_memory() {
     return reinterpret_cast<T*>(shared_bytes);
 }
 
-/// Read and write rows and vectors of tensors. On the host, their versions count bytes.
+/// Kernels read and write tensors by these two functions. The versions for the host also count
+/// bytes.
 template <class P> __device__ P read_from(const P* from) { return *from; }
 template <class P> __device__ void write_to(P* to, const P& value) { *to = value; }
 

@@ -1,5 +1,5 @@
-// Softmax cross-entropy with label smoothing: a warp per row, in double, which is exact to float
-// and costs nothing at this size.
+// Softmax cross-entropy with label smoothing: one warp per row. Sums are in double, which costs
+// little at this size, so that results are exact to float.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"

@@ -1,8 +1,8 @@
-// Muon's directions of all matrices together: Nesterov's gradients are scaled to norm one, and
-// Newton-Schulz iterations in f32 bring their singular values to about one. One launch does one
-// stage of every matrix; blocks beyond a matrix's own blocks end at once. Sums have a fixed order,
-// so equal gradients give equal steps. If a step is skipped, stages after the first run on old
-// values.
+// Muon's directions of all matrices together: gradients with Nesterov momentum are scaled to norm
+// one, and Newton-Schulz iterations in f32 bring their singular values to about one. One launch
+// does one stage of every matrix; blocks beyond a matrix's own blocks end at once. Sums have a
+// fixed order, so equal gradients give equal steps. If a step is skipped, stages after the first
+// run on old values.
 #include <algorithm>
 
 #include "kernels/elements.cuh"
@@ -19,7 +19,7 @@ constexpr int tile_side = tile / per_thread;
 static_assert(tile_side * tile_side == block_threads);
 constexpr int parts = MuonMatrix::parts;
 
-/// Returns the block's sum in its thread 0. `shared` has room for a value per thread.
+/// Returns the sum over the block, on every thread. `shared` has room for a value per thread.
 __device__ double block_sum(double value, double* shared) {
     shared[threadIdx.x] = value;
     for (int half = block_threads / 2; half > 0; half /= 2) {

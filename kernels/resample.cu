@@ -58,7 +58,7 @@ __device__ float resampled(const uint8_t* image, int width, int channels, const 
     return sum / (rows.total * columns.total);
 }
 
-/// One pixel of what was drawn.
+/// One pixel of the output that a Drawn describes.
 struct Pixel {
     const Drawn& drawn;
     const Taps rows, columns;

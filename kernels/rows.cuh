@@ -22,8 +22,8 @@ inline RowGrid row_grid(int groups, int64_t chunks) {
     return {dim3(unsigned(chunks), unsigned(tiles)), dim3(unsigned(x), unsigned(block_threads / x))};
 }
 
-/// Returns a grid for passes without sums. At most `most_blocks` fill any chip several times, so
-/// that a thread's channel constants serve many rows.
+/// Returns a grid for passes without sums. It has at most `most_blocks` blocks, which fill any chip
+/// several times. A thread's channel constants therefore serve many rows.
 inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
     require(rows < most_rows, "a tensor has too many pixels");
     RowGrid g = row_grid(groups, 1);

@@ -70,7 +70,7 @@ const Command commands[] = {
     {"convert", "make a data set from image files, CIFAR, MNIST or a seed", Collective(convert), options_of_convert},
     alone("verify", "check every checksum of a data set", verify, options_of_verify),
     computing("train", "train a model", train, options_of_train),
-    without_mpi("sweep", "train once for each of some values of options, and compare", sweep, options_of_sweep),
+    without_mpi("sweep", "train once for each combination of option values, and compare", sweep, options_of_sweep),
     computing("evaluate", "measure a trained model on a data set", evaluate, options_of_evaluate),
     computing("classify", "say what a trained model sees in pictures", classify, options_of_classify),
     without_mpi("export", "write a trained model as safetensors or ONNX", export_model, options_of_export),
@@ -97,8 +97,8 @@ std::string usage() {
         "Trains image classifiers on many ranks; mpirun or srun starts several.\n\n";
     for (const Command& command : commands) text += formatted("  %-11s%s\n", command.name, command.does);
     return text +
-           "\nexit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 comm.\n"
-           "  failed, 7 out of memory, 8 not accepted, 85 checkpointed on request, 130 Ctrl-C\n\n"
+           "\nexit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write,\n"
+           "  6 communication error, 7 out of memory, 8 not accepted, 85 checkpointed, 130 Ctrl-C\n\n"
            "one screen on a command: convoy COMMAND -h; all of its options: convoy COMMAND --help\n";
 }
 

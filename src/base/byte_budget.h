@@ -1,4 +1,5 @@
-// Memory that the threads of a process share. A thread waits until there is room for its part.
+// A limit on the memory that the threads of a process take. A thread waits until there is room for
+// its part.
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -6,14 +7,14 @@
 
 namespace convoy {
 
-/// A number of bytes that parts of several threads may take at a time. A part that is larger than
-/// the whole budget is taken while there is no other part.
+/// The bytes that the parts of all threads may have together. A part larger than the whole budget
+/// waits until no other part has any.
 class ByteBudget {
 public:
     explicit ByteBudget(size_t most) : most_(most) {}
 
-    /// The bytes of one thread, which the destructor gives back. If a thread has parts of several
-    /// budgets, each thread must take them in the same order.
+    /// The bytes of one thread, which the destructor gives back. Threads that have parts of several
+    /// budgets must take them in the same order to avoid a deadlock.
     class Part {
     public:
         explicit Part(ByteBudget& budget) : budget_(budget) {}

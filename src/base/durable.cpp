@@ -30,7 +30,7 @@ std::string new_partial() { return ".convoy-" + random_name(12) + ".partial"; }
 bool rename_new(int folder, const std::string& from, const std::string& to) {
     if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
     if (errno != EINVAL && errno != ENOSYS) return false;
-    // Network file systems have links instead.
+    // Some network file systems cannot rename so, but can make hard links.
     return ::linkat(folder, from.c_str(), folder, to.c_str(), 0) == 0 && ::unlinkat(folder, from.c_str(), 0) == 0;
 }
 
@@ -81,13 +81,6 @@ int open_to_write(const std::string& path, int flags) {
     const int file = ::open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file < 0) cannot_write(path);
     return file;
-}
-
-int create_to_write(const std::string& path) {
-    struct stat about{};
-    const bool there = ::lstat(path.c_str(), &about) == 0;
-    if (there && !S_ISLNK(about.st_mode) && !S_ISDIR(about.st_mode)) ::unlink(path.c_str());
-    return open_to_write(path, O_WRONLY | O_EXCL);
 }
 
 bool lock_file(int fd) {

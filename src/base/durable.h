@@ -9,27 +9,24 @@
 
 namespace convoy {
 
-/// Throws Exit::io: "PATH: cannot be written: REASON; …", the reason from errno.
+/// Throws Exit::io: "PATH: cannot be written: REASON; ADVICE", as errno determines.
 [[noreturn]] void cannot_write(const std::string& path);
 /// Opens or makes a file; `flags` as of open(2). A link is not followed: another user may have put
 /// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
-/// Replaces the file of this name by a new one. Does not follow a link or wait for a pipe. Other
-/// hard links to the old file keep it. Throws Exit::io.
-int create_to_write(const std::string& path);
 /// Locks the file until this process closes it or ends, also by kill -9. Returns false if another
 /// process has locked it. Returns true without a lock if the file system has no locks, or if a
 /// process has locked the file for reading, as any user who may read it can. errno then says why;
 /// otherwise it is 0.
 bool lock_file(int fd);
-/// Says in words why lock_file() has returned true without a lock. `code`: its errno.
+/// Returns why lock_file() has returned true without a lock. `code`: the errno that it has set.
 std::string why_unlocked(int code);
-/// write(2) until all is written; false with errno set if it cannot.
+/// Calls write(2) until all bytes are written. Returns false, with errno set, if that fails.
 bool write_all(int fd, const void* data, size_t size);
 /// Makes the parent folder of `path` if it is missing. Ignores failures, because opening the file
 /// will then fail.
 void make_folder_of(const std::string& path);
-/// The action if a file is already at the place of a new one.
+/// Whether a new file may replace one that is already there.
 enum class IfThere { replace, refuse };
 /// Writes a file that the user named. Until it is complete it has an unused name, so it overwrites
 /// no other file. On failure the old file stays, and no temporary file is left. Throws Exit::io,

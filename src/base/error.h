@@ -28,7 +28,8 @@ enum class Exit : int {
 constexpr const char* out_of_host_memory =
     "out of memory on the host; use a smaller batch or data set, or fewer ranks per node";
 
-/// A failure the user can act on. The message says what, where, and what to do, in one line.
+/// A failure the user can act on. The message says what happened, where, and what to do, in one
+/// line.
 struct Error : std::runtime_error {
     Error(Exit exit_code, const std::string& message) : std::runtime_error(printable(message)), code(exit_code) {}
     Exit code;

@@ -9,7 +9,7 @@ namespace convoy {
 void raise_file_limit();
 
 /// Returns how many files of a data set one reader keeps open: an eighth of the soft limit, 1 to
-/// 128. The reader opens further files in turn.
+/// 128. The reader closes these again when it needs others.
 size_t files_to_keep_open();
 
 }  // namespace convoy

@@ -13,11 +13,11 @@ namespace convoy {
 /// Returns the paths in `folder`, unsorted. Empty, with `error` set, if it cannot be listed
 /// completely.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& error);
-/// Returns the names of what is in the folder of a descriptor, unsorted. Sets `error` if some may
-/// be missing.
+/// Returns the names of all entries of an open folder, unsorted. Sets `error` if some may be
+/// missing.
 std::vector<std::string> names_in(int folder, std::error_code& error);
-/// Returns the names of what is in a folder, in any order. Throws Inaccessible (base/file_error.h),
-/// ending with `advice`, if it cannot be listed to its end.
+/// Returns the names of all entries of a folder, unsorted. Throws Inaccessible (base/file_error.h),
+/// ending with `advice`, if it cannot be listed completely.
 std::vector<std::string> files_in(const std::string& folder, const std::string& advice);
 /// True if there is something at `path`. False if there is nothing, or if that cannot be known.
 bool is_there(const std::filesystem::path& path);

@@ -13,12 +13,7 @@
 
 namespace convoy {
 
-Descriptor create_in(const HeldFolder& folder, const std::string& name) {
-    struct stat about{};
-    const bool there = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
-    if (there && !S_ISLNK(about.st_mode) && !S_ISDIR(about.st_mode)) ::unlinkat(folder.fd(), name.c_str(), 0);
-    return folder.open_new(name);
-}
+Descriptor create_in(const HeldFolder& folder, const std::string& name) { return folder.replace(name); }
 
 Descriptor open_lock(const HeldFolder& folder, const std::string& name) {
     constexpr mode_t of_writers = S_IRUSR | S_IWUSR | S_IWGRP | S_IWOTH, of_readers = S_IRGRP | S_IROTH;
@@ -27,7 +22,7 @@ Descriptor open_lock(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     if (!file.valid() || ::fstat(file.fd(), &about) != 0) cannot_write(folder.shown(name));
     const bool own = S_ISREG(about.st_mode) && about.st_uid == ::geteuid();
-    // Earlier versions made it readable. If this fails, it stays so.
+    // Earlier versions made the file readable. If fchmod() fails, it stays readable.
     if (own && (about.st_mode & of_readers) != 0) (void)!::fchmod(file.fd(), about.st_mode & ALLPERMS & ~of_readers);
     return file;
 }

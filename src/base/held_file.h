@@ -7,8 +7,7 @@
 
 namespace convoy {
 
-/// Replaces the file of this name by a new one. Does not follow a link. Other hard links to the old
-/// file keep it. Throws Exit::io.
+/// Does what HeldFolder::replace() does.
 Descriptor create_in(const HeldFolder& folder, const std::string& name);
 /// Opens or makes a file for lock_file(). Only those who may write to it may read it, because a
 /// reader could lock it, too. Throws Exit::io.

@@ -48,7 +48,7 @@ int open_own(int above, const std::string& name, const std::string& shown) {
     return open_plain(above, parent / target, HeldFolder::IfLink::follow);
 }
 
-/// Throws for a folder that could not be opened. `about`: its status from before.
+/// Throws Exit::io for a folder that could not be opened. `about`: its status, if that is `known`.
 [[noreturn]] void cannot_open(const std::string& path, int code, bool known, const struct stat& about) {
     if (known && S_ISLNK(about.st_mode))
         fail(Exit::io, path + ": is a symbolic link, which is not followed; remove it");

@@ -57,7 +57,8 @@ public:
 
     /// Makes a file that does not exist yet, and opens it to read and write. Throws Exit::io.
     Descriptor open_new(const std::string& name) const;
-    /// Replaces the file of this name by a new one, as create_to_write() does. Throws Exit::io.
+    /// Replaces the file of this name by a new one. Does not follow a link or wait for a pipe.
+    /// Other hard links to the old file keep it. Throws Exit::io.
     Descriptor replace(const std::string& name) const;
     /// Opens or makes a file; `flags` as of open(2). Throws Exit::io.
     Descriptor open_to_write(const std::string& name, int flags) const;

@@ -18,8 +18,7 @@
 namespace convoy {
 namespace {
 
-// A process that was started for a pipe may open it a moment later, and may compute before it
-// writes.
+// The process at the other end of a pipe may open it later, and may compute before it writes.
 constexpr int ms_for_a_writer = 1000, most_silent_ms = 10'000;
 
 void check_regular(const struct stat& status, const std::string& path, const std::string& advice) {
@@ -81,7 +80,7 @@ std::string text_of_input(const std::string& path, size_t most, const std::strin
     if (!file.valid() || ::fstat(file.fd(), &status) != 0) cannot_read(path, errno, advice);
     if (pipes == Pipes::refused) check_regular(status, path, advice);
     const bool is_pipe = S_ISFIFO(status.st_mode);
-    // Its other end could deliver a byte now and then, for ever.
+    // The other end of a pipe could deliver a byte now and then, for ever.
     if (is_pipe && status.st_uid != ::geteuid() && status.st_uid != 0)
         fail(Exit::bad_input, path + ": is a pipe of another user (uid " + std::to_string(status.st_uid) +
                                   "), which may never end; " + advice);

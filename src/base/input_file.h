@@ -7,8 +7,8 @@
 
 namespace convoy {
 
-/// Returns the bytes of a regular file. Throws Exit::bad_input, with `advice` at the end, for
-/// pipes, folders and devices. Throws Inaccessible (base/file_error.h) if stat() fails.
+/// Returns the size of a regular file in bytes. Throws Exit::bad_input, with `advice` at the end,
+/// for pipes, folders and devices. Throws Inaccessible (base/file_error.h) if stat() fails.
 uint64_t size_of_input(const std::string& path, const std::string& advice);
 
 /// Returns `text` with the line ends of Unix. Removes the byte order marks that editors on Windows
@@ -16,8 +16,8 @@ uint64_t size_of_input(const std::string& path, const std::string& advice);
 /// Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 
-/// Says if pipes and devices are read. Even then, one that delivers nothing is refused, and so is a
-/// pipe of another user, unless that is root.
+/// Whether pipes and devices are read. A pipe that delivers nothing is always refused. So is a pipe
+/// of another user, unless that is root.
 enum class Pipes { refused, read };
 
 /// Returns all of a text file, converted by plain_text(). The file that is read is the one that was

@@ -6,7 +6,7 @@ namespace convoy {
 
 bool has_modest_shape(std::string_view json) {
     constexpr size_t deepest = 16, most_names = 1000;
-    std::vector<size_t> names = {0};  // of each open object or list; the first counts those outside
+    std::vector<size_t> names = {0};  // [open objects and lists + 1]; the first counts names outside
     bool in_text = false;
     for (size_t i = 0; i < json.size(); ++i) {
         const char c = json[i];

@@ -5,9 +5,9 @@
 namespace convoy {
 
 /// Returns false for JSON that is nested more deeply than Convoy's files are, or that has an object
-/// of more than a thousand names. A parser takes up to 70 times the memory of nested lists, and
-/// nlohmann::ordered_json a time that grows with the square of the names. Other mistakes are the
-/// parser's to find.
+/// of more than a thousand names. Parsing nested lists takes up to 70 times the memory of their
+/// text. nlohmann::ordered_json takes time that is quadratic in the number of names. The parser
+/// finds all other mistakes.
 bool has_modest_shape(std::string_view json);
 
 }  // namespace convoy

@@ -9,8 +9,8 @@
 
 namespace convoy {
 
-/// The owner of a block. Each rank of the node has such a block; or only this rank has one; or all
-/// ranks of the node share one.
+/// The owner of a block: each rank of the node has one, only this rank has one, or the node's ranks
+/// share one.
 enum class MemoryOwner : uint8_t { each_rank, this_rank, node };
 
 class MemoryBudget {

@@ -40,7 +40,8 @@ public:
     /// it only if it is empty.
     std::error_code remove() const;
     /// Removes these entries in this order, and then the folder if nothing else is in it. Otherwise
-    /// as remove(). For folders that were there before, in which users may have their own files.
+    /// works like remove(). For folders that were there before, in which users may have their own
+    /// files.
     std::error_code remove_only(const std::vector<std::string>& names) const;
 
 private:

@@ -55,8 +55,8 @@ fs::path strangers_file(const std::set<uid_t>& owners, const fs::path& folder) {
     return unseen ? folder : fs::path();
 }
 
-/// Returns the path of a file of the checkout that counts, else an empty one. With `strange`, the
-/// other files of its folder must count too; if they do not, `strange` is one of these.
+/// Returns the path of a trusted file of the checkout; empty if there is none. If `strange` is
+/// given, all files of its folder must be trusted; sets `strange` to one that is not.
 fs::path file_that_counts(const fs::path& relative, fs::path* strange) {
     const auto counts = [&](const std::set<uid_t>& owners, const fs::path& home, const fs::path& below) {
         if (!is_of(owners, home, below)) return false;
@@ -72,7 +72,7 @@ fs::path file_that_counts(const fs::path& relative, fs::path* strange) {
     // The owner of the checkout could replace the executable too, so trust that owner's files.
     if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
     if (counts(of_checkout, checkout, relative)) return checkout / relative;
-    // The folders above the sources too: where they were removed, others may make them again.
+    // The folders above the sources must be trusted too, because others may recreate removed ones.
     const bool is_own = sources.is_absolute() && counts(owners, "/", sources.relative_path() / relative);
     return is_own ? sources / relative : fs::path();
 }

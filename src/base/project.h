@@ -10,14 +10,14 @@ namespace convoy {
 /// may create files where the executable was copied or built.
 std::string project_file(const std::string& relative);
 
-/// Like project_file(), for a Python script, which imports others of its folder: all in this folder
-/// must belong to the same owners, else it is ignored. Throws Exit::bad_input if no script counts,
-/// and names another user's file that is in the way.
+/// Like project_file(), for a Python script, which imports others of its folder. A script is
+/// ignored if any file of that folder belongs to another user. Throws Exit::bad_input if no script
+/// is left; the message names that file.
 std::string project_script(const std::string& relative);
 
 /// Returns the command that starts this executable from the current folder, for messages:
-/// "build/convoy", or its whole path. It names the file that the executable's owner has put there
-/// since, as a build does. It is "convoy" if the file was removed, or is another user's.
+/// "build/convoy", or its whole path. If the executable's owner has replaced the file, as a build
+/// does, it names the new one. It is "convoy" if the file was removed or belongs to another user.
 std::string own_command();
 
 }  // namespace convoy

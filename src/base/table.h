@@ -14,7 +14,7 @@ struct TextTable {
 
 /// Pads columns with spaces, with two between them; no line ends with spaces.
 std::string as_text(const TextTable&);
-/// Writes a table of Markdown. Its cells are as_markdown_text().
+/// Writes a table of Markdown, whose cells as_markdown_text() escapes.
 std::string as_markdown(const TextTable&);
 /// Escapes what would end a cell of Markdown, or become HTML, a link or a picture. Names of runs
 /// and of hosts come from files of other people.

@@ -43,7 +43,7 @@ struct Tensor {
     void* data = nullptr;
     Shape shape{};
     DType dtype = DType::f32;
-    int padding = 0;  ///< number of last channels of shape.c that the model does not have; always zero
+    int padding = 0;  ///< number of padding channels at the end of shape.c; their elements are zero
 
     int channels() const { return shape.c - padding; }
     size_t count() const { return shape.count(); }

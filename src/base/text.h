@@ -12,18 +12,18 @@ namespace convoy {
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...);
 /// Returns `text` in a form that is safe to print; use it for all text from files. Writes as \xNN
 /// what could control the terminal: control characters (C0 except those in `kept`, and C1),
-/// characters that reverse the direction of text, and bytes that are not UTF-8. So it does with
-/// U+FFFE and U+FFFF, which XML forbids.
+/// characters that reverse the direction of text, and bytes that are not UTF-8. Writes U+FFFE and
+/// U+FFFF in the same way, because XML forbids them.
 std::string printable(std::string_view text, std::string_view kept = "");
 /// Returns the text without blanks, tabs and carriage returns at its ends.
 std::string trimmed(const std::string& text);
-/// Returns the line without a comment, which '#' begins, trimmed.
+/// Returns the line, trimmed, without the comment that '#' begins.
 std::string without_comment(const std::string& line);
 /// Returns the words of a text, which white space separates.
 std::vector<std::string> words_of(const std::string& text);
 /// Returns the parts of a text. Parts may be empty. A separator at the end begins no further part.
 std::vector<std::string> split(const std::string& text, char separator);
-/// Returns the texts with `between` between two of them.
+/// Returns the texts joined, with `between` between neighbours.
 std::string joined(const std::vector<std::string>& texts, const std::string& between);
 struct KeyValue {
     std::string key, value;

@@ -31,8 +31,8 @@ bool watched() {
     return false;
 }
 
-/// Returns the path of the executable. Empty if it is not there any more, if another file is there,
-/// or if an emulator is what runs.
+/// Returns the path of the executable. Empty if the file was removed or replaced, or if an emulator
+/// runs it.
 std::string path_of_executable() {
     char path[PATH_MAX];
     const ssize_t length = ::readlink(executable, path, sizeof path - 1);
@@ -44,7 +44,7 @@ std::string path_of_executable() {
     return same ? path : "";
 }
 
-/// Lets ps show `name`. Below, execv has named this process "exe", after the link.
+/// Makes ps show `name`. Otherwise it shows "exe", the name of the link that execv() starts below.
 void take_name(const std::string& name) {
     char known[16] = {};
     if (::prctl(PR_GET_NAME, known) == 0 && std::strcmp(known, "exe") == 0) ::prctl(PR_SET_NAME, name.c_str());

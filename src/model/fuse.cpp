@@ -9,14 +9,8 @@ namespace {
 
 class Fuser {
 public:
-    explicit Fuser(const Graph& graph) : graph_(graph), dead_(graph.ops.size(), false) {
-        producer_.assign(graph.values.size(), none);
-        uses_.assign(graph.values.size(), 0);
-        for (size_t i = 0; i < graph.ops.size(); ++i) {
-            for (ValueId x : inputs_of(graph.ops[i])) ++uses_[x];
-            if (output_of(graph.ops[i]) != none) producer_[output_of(graph.ops[i])] = int(i);
-        }
-    }
+    explicit Fuser(const Graph& graph)
+        : graph_(graph), dead_(graph.ops.size(), false), producer_(writers_of(graph)), uses_(readers_of(graph)) {}
 
     Graph run() {
         for (size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -71,7 +65,8 @@ private:
         replace(at, fused, x);
     }
 
-    /// Skips a stride-1 shortcut, because a batch norm takes a narrower residual without zeros.
+    /// Returns `residual`, or the input of the stride-1 shortcut that writes it, because a residual
+    /// needs no zero channels.
     ValueId without_padding(ValueId residual) {
         if (producer_[residual] == none || uses_[residual] != 1) return residual;
         const auto* shortcut = std::get_if<PadShortcut>(&graph_.ops[producer_[residual]]);

@@ -273,7 +273,7 @@ ValueId GraphBuilder::dropout(ValueId x, float p, bool whole_channels) {
 
 Graph GraphBuilder::finish(ValueId logits, float label_smoothing, bool sum_loss) {
     require(value(logits).h == 1 && value(logits).w == 1 && value(logits).c == graph_.classes,
-            "logits are one number a class");
+            "logits are one number per class");
     graph_.ops.push_back(SoftmaxXent{logits, label_smoothing, sum_loss});
     return std::move(graph_);
 }

@@ -1,6 +1,6 @@
-// A model is data: values, parameters and a list of ops in forward order. Shapes have no batch,
-// which a program adds. Backward, fusion, memory and gradient buckets are derived from this list
-// alone.
+// A model is data: values, parameters and a list of ops in forward order. Shapes have no batch
+// dimension; a program adds it. Backward, fusion, memory and gradient buckets are derived from this
+// list alone.
 #pragma once
 #include <string>
 #include <variant>
@@ -31,7 +31,7 @@ struct Init {
     float a;
 };
 
-/// Kinds of parameters. A recipe may set separate optimizer rules for each group.
+/// Groups of parameters. A recipe may set separate optimizer rules for each group.
 enum class ParamGroup : uint8_t { other, filter, norm_shift, whitening_bias, linear };
 
 struct Value {

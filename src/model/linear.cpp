@@ -1,5 +1,5 @@
-// One linear layer over all pixels: mnist-linear (784 -> 10), and a model of 110 parameters with
-// which a user can see that a run works, but not that it learns.
+// One linear layer over all pixels: mnist-linear (784 -> 10) and linear (10 -> 10). The latter, of
+// 110 parameters, shows that a run works, but not that it learns.
 #include "model/models.h"
 
 namespace convoy {

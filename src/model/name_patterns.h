@@ -1,4 +1,4 @@
-// Patterns of parameter names, as in "fc.*" and "stage[12].*". They are the shell's, matched by
+// Patterns of parameter names, as in "fc.*" and "stage[12].*". They are shell patterns, matched by
 // fnmatch(3). A pattern may also match the name that the parameter has in PyTorch's implementation
 // of the model ("layer1.*").
 #pragma once

@@ -19,7 +19,7 @@ ValueId block(GraphBuilder& g, const std::string& name, ValueId x, int out, int 
 
 }  // namespace
 
-Graph build_pyramidnet(const ModelOptions& o, int blocks_a_stage) {
+Graph build_pyramidnet(const ModelOptions& o, int blocks_per_stage) {
     constexpr int growth = 5;
     if (o.h != o.w || o.h % 4 != 0)
         fail(Exit::bad_input, "model " + o.name + " takes square images with sides divisible by 4, the data has " +
@@ -28,7 +28,7 @@ Graph build_pyramidnet(const ModelOptions& o, int blocks_a_stage) {
     int width = 16;
     ValueId x = g.batch_norm("stem.bn", g.conv("stem.conv", g.input(), width, 3, 1, 1, kaiming_fan_out(3, width)));
     for (int stage = 1; stage <= 3; ++stage)
-        for (int k = 0; k < blocks_a_stage; ++k) {
+        for (int k = 0; k < blocks_per_stage; ++k) {
             width += growth;
             x = block(g, "stage" + std::to_string(stage) + ".block" + std::to_string(k), x, width,
                       stage > 1 && k == 0 ? 2 : 1);

@@ -12,8 +12,8 @@ struct TorchEntry {
     std::string name;           ///< as torch_name() returns it
     std::vector<int64_t> dims;  ///< convolutions [out, in, height, width], linear layers [out, in], vectors [channels]
     ParamId param = none;       ///< none: a counter num_batches_tracked, which models here do not have
-    /// The parameter's elements are [n][h][w][c] here, and [n][c][h][w] in the state_dict. The
-    /// input of a linear layer is flattened channel by channel there.
+    /// The parameter's elements are [n][h][w][c] here, and [n][c][h][w] in the state_dict. PyTorch
+    /// flattens the input of a linear layer channel by channel.
     Shape order{};
 };
 

@@ -40,9 +40,9 @@ constexpr ByProtocol<std::array<double, 23>> tree_correction = {
 constexpr double microsecond = 1e-6, gigabyte = 1e9;
 
 /// Times of an all-reduce of `bytes` on nodes x ranks_per_node GPUs, one function per algorithm.
-class Sum {
+class CostModel {
 public:
-    Sum(const Cluster& c, double bytes, int nodes, int ranks_per_node)
+    CostModel(const Cluster& c, double bytes, int nodes, int ranks_per_node)
         : cluster_(c),
           bytes_(bytes),
           nodes_(nodes),
@@ -108,8 +108,8 @@ private:
     /// Returns the latency that the cluster's network adds to a message, in microseconds. It counts
     /// twice for Simple, which also flushes the data that arrived.
     double hop(Protocol p) const { return (p == Simple ? 2 : 1) * cluster_.hop_latency / microsecond; }
-    double in_channels(const ByGeneration<ByNodes>& of_a_channel) const {
-        return channels_ * of_a_channel[generation()][by_nodes()] * gigabyte;
+    double in_channels(const ByGeneration<ByNodes>& per_channel) const {
+        return channels_ * per_channel[generation()][by_nodes()] * gigabyte;
     }
     double ll_limit() const {
         if (nodes_ == 1) return most_ll_one_node[generation()] * gigabyte;
@@ -129,8 +129,8 @@ private:
 };
 
 AllReduceTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
-    const Sum sum(c, bytes, nodes, ranks_per_node);
-    if (c.hierarchical && nodes > 1) return {.seconds = sum.hierarchical(), .algorithm = "hierarchical"};
+    const CostModel model(c, bytes, nodes, ranks_per_node);
+    if (c.hierarchical && nodes > 1) return {.seconds = model.hierarchical(), .algorithm = "hierarchical"};
     AllReduceTime best{.seconds = INFINITY};
     const auto consider = [&](double seconds, const char* algorithm, const char* protocol) {
         if (seconds < best.seconds) best = {.seconds = seconds, .algorithm = algorithm, .protocol = protocol};
@@ -138,10 +138,10 @@ AllReduceTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_
     for (const Protocol p : {LL, LL128, Simple}) {
         // LL128 needs 128-byte stores that are not split; PCIe, or a CPU on the way, may split them
         if (p == LL128 && (c.link != NodeLink::nvlink || (nodes > 1 && !c.ll128))) continue;
-        consider(sum.ring(p), "ring", protocol_names[p]);
-        consider(sum.tree(p), "tree", protocol_names[p]);
+        consider(model.ring(p), "ring", protocol_names[p]);
+        consider(model.tree(p), "tree", protocol_names[p]);
     }
-    if (c.switch_bandwidth > 0 && ranks_per_node > 1) consider(sum.in_switch(), "switch", "");
+    if (c.switch_bandwidth > 0 && ranks_per_node > 1) consider(model.in_switch(), "switch", "");
     return best;
 }
 
@@ -169,7 +169,7 @@ std::vector<MeasuredAllReduce> nearest(const Cluster& c, int nodes, int ranks_pe
     std::vector<MeasuredAllReduce> near;
     for (const MeasuredAllReduce& s : c.all_reduces) {
         if ((s.nodes == 1) != (nodes == 1) || s.nodes * s.ranks_per_node < 2) continue;
-        // most measurements are of one table, and have equal distances
+        // most measurements have the nodes and ranks of near[0], and need no logarithms
         const bool same = !near.empty() && s.nodes == near[0].nodes && s.ranks_per_node == near[0].ranks_per_node;
         if (!same && !near.empty() && distance(s) > distance(near[0])) continue;
         if (!same && !near.empty() && distance(s) < distance(near[0])) near.clear();

@@ -21,7 +21,7 @@ struct MeasuredAllReduce {
 struct KnownStep {
     std::string model, precision;
     double fixed, per_sample;  ///< seconds
-    int ranks_per_node = 1;    ///< during the measurement; the times include the host loss of that many
+    int ranks_per_node = 1;    ///< in the measured run; the times include the slowdown of this many ranks
 };
 
 /// Bandwidths are in bytes/s, latencies in seconds.

@@ -30,7 +30,7 @@ std::vector<ReadyGradient> ready_gradients(const Graph& graph) {
         done += all > 0 ? gradient_work(graph, op) / all : 1.0 / double(graph.ops.size());
         for (const ParamId p : params_of(op)) {
             const Param& param = graph.params[p];
-            if (param.trained && !param.frozen) ready.push_back({param.shape.count(), std::min(done, 1.0)});
+            if (param.has_gradient()) ready.push_back({param.shape.count(), std::min(done, 1.0)});
         }
     }
     return ready;

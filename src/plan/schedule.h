@@ -11,7 +11,7 @@ namespace convoy {
 struct Schedule {
     enum Kind { constant, step, multistep, cosine, linear } kind = constant;
     double base = 0.1;                              ///< learning rate before any factor
-    double warmup_epochs = 0;                       ///< linear from 0, multiplied by the schedule
+    double warmup_epochs = 0;                       ///< length of a linear rise from 0, which multiplies the schedule
     double gamma = 0.1;                             ///< step, multistep: factor at each milestone
     double step_epochs = 30;                        ///< step: epochs between milestones
     std::vector<double> milestones;                 ///< multistep: epochs

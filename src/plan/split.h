@@ -1,4 +1,4 @@
-// Splits batches over ranks and epochs into steps, and permutes the samples of an epoch.
+// Splits a batch over ranks, splits an epoch into steps, and permutes the samples of an epoch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -34,8 +34,8 @@ struct BatchSplit {
     }
 };
 
-/// Steps of an epoch: full global batches, and the size of a last, smaller one. `tail` is 0 if
-/// nothing is left over or the rest is dropped.
+/// Steps of an epoch: the number of full global batches, and the samples of a smaller last one.
+/// `tail` is 0 if no samples are left over, or if they are dropped.
 struct EpochSteps {
     int64_t full_steps, tail;
     int64_t steps() const { return full_steps + (tail > 0 ? 1 : 0); }
@@ -46,7 +46,8 @@ inline EpochSteps steps_of_epoch(int64_t samples, int64_t global_batch, bool dro
 }
 
 /// Returns the order of samples in an epoch. Fisher-Yates with counter-based draws gives the same
-/// order on all ranks and backends. `stream` tells apart several permutations of one purpose.
+/// order on all ranks and backends. `stream` selects one of several permutations for the same
+/// purpose.
 inline std::vector<int32_t> permutation(int64_t n, uint64_t seed, uint32_t epoch, Purpose purpose = purpose_permutation,
                                         uint32_t stream = 0) {
     std::vector<int32_t> order(n);

@@ -110,10 +110,10 @@ private:
         set_line(model().alone, points);
         for (const auto& [batch, seconds] : of_batch) model().alone.measured[batch] = median(seconds);
         if (model().alone.per_sample == 0)
-            fit_.assumed.emplace_back("steps do not last longer with larger batches: all are taken to last as long");
+            fit_.assumed.emplace_back("measured steps take no longer with larger batches; all batches take as long");
         if (batches_of(base) == 1)
             fit_.assumed.push_back(
-                formatted("steps of one batch (%lld) were measured: other batches take time in proportion",
+                formatted("only steps with batch %lld were measured; time is proportional to the batch",
                           (long long)base[0].batch));
         base_ = base;
     }

@@ -28,7 +28,7 @@ struct StepModel {
     Factor host_loss;               ///< h: relative slowdown of a rank on a node with 8 ranks
     Factor interference;            ///< kappa: compute seconds lost per second of an overlapping all-reduce
     Factor spread;                  ///< s: standard deviation of the ranks' times over their mean
-    double network_share = 1;       ///< share of the cluster's bandwidth that runs on several nodes had
+    double network_share = 1;       ///< share of the network's bandwidth that the measured runs reached
     bool network_measured = false;  ///< true if a run on several nodes was measured
     int ranks_of_times = 1;         ///< ranks per node when `alone` was measured; `alone` includes their loss
 };

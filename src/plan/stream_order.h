@@ -23,8 +23,8 @@ struct SampleOrder {
     bool operator==(const SampleOrder&) const = default;
 };
 
-/// Returns the bytes of a block of a split of `all` bytes. That is `asked`, or if `asked` is 0 a
-/// sixteenth of `all`, at least 32 MiB.
+/// Returns the bytes of a block of a split of `all` bytes: `asked`, or the default if `asked` is 0.
+/// The default is a sixteenth of `all`, but at least 32 MiB.
 inline size_t stream_block_bytes(size_t asked, size_t all) {
     constexpr size_t least = size_t(32) << 20;
     return asked > 0 ? asked : std::max(least, all / 16);

@@ -29,9 +29,9 @@ public:
             gradient("batch norm", (op.act == Activation::identity ? 1 : 2) * bytes(op.y) + bytes(op.x) + residual);
             return;
         }
-        // Statistics take a separate pass: over x in forward, over x and dy in backward. A ReLU's
-        // mask is read from y only once, because the residual's gradient is the second pass's
-        // masked dy.
+        // Statistics take a separate pass: over x in forward, over x and dy in backward. If ReLU's
+        // mask is read from y, only the first pass of backward reads it. It writes the masked dy,
+        // which is the residual's gradient, for the second pass.
         add("batch norm forward", 2 * bytes(op.x) + residual + bytes(op.y));
         const double mask = op.act == Activation::relu && op.residual != none ? bytes(op.y) : 0;
         gradient("batch norm", 2 * (bytes(op.x) + bytes(op.y)) + mask + bytes(op.x) + residual);
