@@ -1,4 +1,4 @@
-// Boost parses each line separately, so that a mistake can be reported with its line number.
+// Parses cluster files line by line, so that a mistake can be reported with its line number.
 #include "report/cluster_file.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 constexpr const char* advice = "a cluster file is lines of key = value; jobs/CLUSTER_FILES.md lists the keys";
 constexpr double microsecond = 1e-6, gigabyte = 1e9;
 
-/// The text after the '=' of a line, with what messages about it need.
+/// The text after the '=' of a line, and the texts that messages about it need.
 struct Value {
     std::string text;
     std::string where;  ///< "FILE:LINE: KEY: ", for messages
@@ -40,7 +40,7 @@ struct Value {
         if (error != std::errc() || rest != end || !(value >= low && value <= high)) refuse(word);
         return value;
     }
-    /// Returns GB/s as bytes/s. Refuses values above any machine's: they have another unit.
+    /// Returns GB/s as bytes/s. Refuses values that no machine reaches: their unit is wrong.
     double rate() const { return number(text, 1e-3, 1e5) * gigabyte; }
     int whole(const std::string& word, int high) const {
         const double value = number(word, 1, high);
@@ -88,7 +88,7 @@ void add_table(Cluster& c, const Value& v) {
     }
     for (const MeasuredAllReduce& s : c.all_reduces)
         if (s.nodes == all_reduces[0].nodes && s.ranks_per_node == all_reduces[0].ranks_per_node)
-            fail(Exit::bad_input, v.where + formatted("another table is of %d ranks on %d hosts, too; leave one out",
+            fail(Exit::bad_input, v.where + formatted("another table is for %d ranks on %d hosts, too; leave one out",
                                                       s.nodes * s.ranks_per_node, s.nodes));
     constexpr size_t most_sizes = 1000;  // every step that is fitted looks at all of them
     if (c.all_reduces.size() + all_reduces.size() > most_sizes)
@@ -167,7 +167,7 @@ void check_complete(const Cluster& c, const std::set<std::string>& given, const 
         fail(Exit::bad_input, path + ": has ll128 = yes, but NCCL does not use LL128 over PCIe; leave it out");
     for (const MeasuredAllReduce& s : c.all_reduces)
         if (s.nodes > 1 && c.network_bandwidth() <= 0)
-            fail(Exit::bad_input, path + ": has sums of " + std::to_string(s.nodes) +
+            fail(Exit::bad_input, path + ": has all-reduces of " + std::to_string(s.nodes) +
                                       " hosts, but no network; add adapters and adapter-bandwidth");
 }
 
@@ -208,7 +208,7 @@ RankLayout layout_of(Comm& comm) {
 Cluster read_cluster_for(const std::string& path, const RankLayout& l) {
     Cluster c = read_cluster(path);
     if (!l.even())
-        fail(Exit::usage, formatted("--cluster: %d ranks are not as many on each of %d hosts; start as many on each",
+        fail(Exit::usage, formatted("--cluster: %d ranks are spread unevenly over %d hosts; start as many on each",
                                     l.ranks, l.hosts));
     if (l.hosts > c.nodes || l.ranks_per_host > c.ranks_per_node)
         fail(Exit::usage, formatted("--cluster %s: has nodes = %d and gpus-per-node = %d, but there are %d rank%s on "

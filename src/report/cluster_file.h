@@ -20,7 +20,7 @@ struct RankLayout {
 
     bool even() const { return hosts * ranks_per_host == ranks; }
 };
-/// Collective.
+/// Collective. Returns the layout of this job's ranks.
 RankLayout layout_of(Comm&);
 /// Reads the cluster file that `--cluster` names. Throws Exit::usage if it describes fewer hosts,
 /// or fewer GPUs per node, than these ranks take, or if hosts have different numbers of ranks.

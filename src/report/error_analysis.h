@@ -12,8 +12,8 @@ namespace convoy {
 struct ShareInterval {
     double low, high;  ///< fractions, 0 to 1
 };
-/// Returns Wilson's 95 % score interval for a share of which `hits` of `trials` were observed
-/// (E. B. Wilson, 1927). It is [0, 1] without trials.
+/// Returns Wilson's 95 % score interval of a share, from `hits` in `trials` (E. B. Wilson, 1927).
+/// It is [0, 1] without trials.
 ShareInterval wilson_interval(int64_t hits, int64_t trials);
 
 /// Images whose confidence, the probability of the predicted class, lies in one interval.
@@ -37,13 +37,13 @@ public:
     /// Keeps up to `most_mistakes` mistakes.
     explicit ErrorAnalysis(int classes, size_t most_mistakes = usual_mistakes);
 
-    /// Adds an image. `logits` has one value per class. Of equal logits, that of the lower class
-    /// counts as the larger one. Throws Exit::bad_input for a logit that is not finite.
+    /// Adds an image. `logits` has one value per class. If logits are equal, the class with the
+    /// lower index comes first. Throws Exit::bad_input for a logit that is not finite.
     void add(int64_t image, std::span<const float> logits, int label);
 
     int classes() const { return classes_; }
     int64_t images() const { return images_; }
-    /// Return the number of images whose label has the largest logit, and one of the five largest.
+    /// Return the numbers of images whose label has the largest logit, or one of the five largest.
     int64_t correct() const { return correct_; }
     int64_t correct_in_five() const { return correct_in_five_; }
     /// Returns the mean cross-entropy; NaN without images.

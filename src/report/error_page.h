@@ -21,11 +21,12 @@ struct CellColour {
 };
 CellColour cell_colour(const ErrorAnalysis&, int label, int predicted);
 
-/// Limit of classes. Beyond it the matrix is not written whole, and a page has no table of classes.
+/// Most classes with a whole confusion matrix. With more, files list only the pairs that occurred,
+/// and the page has no table of classes.
 constexpr int most_classes_of_matrix = 1000;
 
-/// Draws the confusion matrix [label, predicted] with equal squares. A side has 480 pixels, or one
-/// pixel per class if there are more classes; at most most_classes_of_matrix.
+/// Draws the confusion matrix [label, predicted] with equal squares. A side has at most 480 pixels,
+/// or one pixel per class if there are more classes. Call it for at most most_classes_of_matrix.
 RgbImage confusion_picture(const ErrorAnalysis&);
 
 /// Returns the page. `pictures[i]` is the picture of mistake i as the bytes of a PNG file; empty if

@@ -21,8 +21,8 @@ StepPrediction expected_step(const RunOnCluster&, const Cluster&);
 
 /// Returns a model with its usual images: ImageNet's for a resnet, as in published figures.
 ModelOptions usual_model(const std::string& name);
-/// Returns usual_factors() with the step time of a cluster file. Scales it by multiply-adds to
-/// images that take `flops_per_image`.
+/// Returns usual_factors() with the step time of a cluster file. Scales its time per image in
+/// proportion to FLOPs, for images that take `flops_per_image`.
 StepModel model_of_known_step(const KnownStep&, double flops_per_image);
 
 /// Returns true if the cluster file determines the time of all-reduces on this device. On CPUs it
@@ -30,7 +30,7 @@ StepModel model_of_known_step(const KnownStep&, double flops_per_image);
 bool knows_sums(const Cluster&, const std::string& device_kind, int nodes);
 
 /// Sets `expected` and `limit` of each table's cells if knows_sums(). The prediction starts from
-/// the table's measured cell with the fewest ranks, which gets none.
+/// the table's measured cell with the fewest ranks, whose fields are not set.
 void add_expected(std::vector<ScalingCell>&, const Cluster&);
 
 }  // namespace convoy

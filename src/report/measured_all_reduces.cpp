@@ -60,7 +60,8 @@ std::vector<MeasuredAllReduce> read_measured_all_reduces(const std::string& path
     const nlohmann::json table = table_of(path);
     const int ranks = count_of(table, "ranks", path), hosts = count_of(table, "hosts", path),
               per_host = count_of(table, "ranks_per_host", path);
-    if (ranks < 2) fail(Exit::bad_input, path + ": is of one rank, which sends nothing; measure on 2 or more");
+    if (ranks < 2)
+        fail(Exit::bad_input, path + ": was measured on one rank, which sends nothing; measure on 2 or more");
     if (int64_t(hosts) * per_host != ranks)
         fail(Exit::bad_input, formatted("%s: %d hosts with %d ranks each are not %d ranks; %s", path.c_str(), hosts,
                                         per_host, ranks, advice));

@@ -27,7 +27,7 @@ std::string text_of(const std::string& path, const std::string& advice) {
 void refuse_other_model(const std::string& path, const std::string& found, const std::string& wanted) {
     if (found != wanted)
         fail(Exit::bad_input, path + ": measured " + (found.empty() ? "an unknown model" : found) + ", not " + wanted +
-                                  "; give --model " + found + ", or leave it out");
+                                  "; " + (found.empty() ? "" : "give --model " + found + ", or ") + "leave it out");
 }
 
 /// Returns the standard deviation of the ranks' compute times over their mean; NaN for one rank.
@@ -95,10 +95,10 @@ MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     }
     refuse_other_model(path, found, model);
     if (!could_be(file.image_size, file.classes))
-        fail(Exit::bad_input, path + ": its image_size or its classes cannot be; " + advice);
+        fail(Exit::bad_input, path + ": its image_size or classes are impossible; " + advice);
     if (s.nodes < 1 || s.ranks < s.nodes || s.ranks % s.nodes != 0 || s.batch < 1 ||
         !(s.seconds > 0 && s.seconds < 1e6))
-        fail(Exit::bad_input, path + ": has no step time, or not its ranks, as many on each host; " + advice);
+        fail(Exit::bad_input, path + ": needs a step time, a batch, and hosts with equally many ranks; " + advice);
     file.steps.push_back(s);
     return file;
 }
@@ -174,8 +174,8 @@ public:
     void add(int number, const std::string& line) {
         const std::string place = path_ + ":" + std::to_string(number);
         if (file_.steps.size() == most_rows)
-            fail(Exit::bad_input,
-                 formatted("%s: is the row %zu; leave out rows that say the same", place.c_str(), most_rows + 1));
+            fail(Exit::bad_input, formatted("%s: is row %zu, one too many; leave out rows that repeat others",
+                                            place.c_str(), most_rows + 1));
         const std::vector<std::string> cells = cells_of(line);
         if (cells.size() < names_.count()) fail(Exit::bad_input, place + ": has fewer columns than the first line");
         for (const auto& [name, known] : {std::pair{"model", &model_}, {"precision", &file_.precision}}) {
@@ -194,8 +194,8 @@ public:
         if (nodes < 1 || ranks < nodes || ranks % nodes != 0 || batch < 1 || rate <= 0)
             fail(Exit::bad_input,
                  place +
-                     ": nodes, ranks and batch are whole numbers from 1, ranks fill nodes, and images/s "
-                     "are above 0; mend it, or leave it out");
+                     ": nodes, ranks and batch must be whole numbers from 1, nodes must have equally many ranks, "
+                     "and images/s must be above 0; correct the row, or leave it out");
         file_.steps.push_back({.nodes = int(nodes),
                                .ranks = int(ranks),
                                .batch = batch,
@@ -226,7 +226,7 @@ MeasuredFile of_table(const std::string& path, const std::string& model) {
             table.emplace(path, line, model);
     }
     if (table) file = std::move(*table).file();
-    if (file.steps.empty()) fail(Exit::bad_input, path + ": has no row; give one a measured run");
+    if (file.steps.empty()) fail(Exit::bad_input, path + ": has no row; give one row per measured run");
     return file;
 }
 

@@ -190,15 +190,15 @@ void predict_cells(PredictedTable& t, const Cluster& cluster, const std::vector<
     }
     if (ranks.back() > cluster.nodes * cluster.ranks_per_node)
         t.notes.push_back(
-            formatted("%s has %d nodes: further ones are taken to be like them", cluster.name.c_str(), cluster.nodes));
+            formatted("%s has %d nodes: more nodes are assumed to be like them", cluster.name.c_str(), cluster.nodes));
     t.bucket_bytes =
         t.work.bucket_bytes > 0 ? t.work.bucket_bytes : usual_bucket_bytes(cluster, t.cells.back().likely.nodes);
     if (const auto [least, most] = given_batches(t); is_extrapolated(t))
         t.notes.push_back(
-            formatted("batch %lld lies beyond those that were measured (%lld to %lld): their line is drawn out to it",
+            formatted("batch %lld lies beyond those that were measured (%lld to %lld): its time is extrapolated",
                       (long long)t.batch, (long long)least, (long long)most));
     add_note(t, "the loss of a full node (h)", t.step.host_loss);
-    add_note(t, "the slowing of compute by sums (kappa)", t.step.interference);
+    add_note(t, "the slowdown of compute by all-reduces (kappa)", t.step.interference);
     add_note(t, "the spread of ranks (s)", t.step.spread);
     const auto unmeasured = [](const PredictedCell& c) { return c.known == Known::nodes; };
     if (std::any_of(t.cells.begin(), t.cells.end(), unmeasured))
@@ -218,7 +218,7 @@ std::string prediction_as(const PredictedTable& t, Format format) {
         return "### " + as_markdown_text(head_of(t)) + "\n" + as_markdown(table_of(t)) + "\n" +
                as_markdown_text(notes_of(t));
     return head_of(t) + as_text(table_of(t)) + notes_of(t) +
-           "error (p90): nine of ten published runs, predicted from as much, were nearer than this\n";
+           "error (p90): nine of ten such predictions of published runs had a smaller error\n";
 }
 
 std::string prediction_explained(const PredictedTable& t) {
@@ -227,17 +227,18 @@ std::string prediction_explained(const PredictedTable& t) {
         const StepPrediction& p = c.likely;
         text += formatted(
             "\n%d rank%s on %d node%s: step %s ms\n"
-            "  compute %s, fixed %s, full node %s, interference %s, slowest rank %s, exposed sums %s, input %s ms\n",
+            "  compute %s, fixed %s, full node %s, interference %s, slowest rank %s, exposed all-reduces %s, input %s "
+            "ms\n",
             p.ranks, p.ranks == 1 ? "" : "s", p.nodes, p.nodes == 1 ? "" : "s", milliseconds(p.step).c_str(),
             milliseconds(p.compute).c_str(), milliseconds(p.fixed).c_str(), milliseconds(p.node_loss).c_str(),
             milliseconds(p.interference).c_str(), milliseconds(p.noise).c_str(), milliseconds(p.exposed).c_str(),
             milliseconds(p.input).c_str());
         for (const PredictedAllReduce& bucket : p.buckets)
-            text += formatted("  bucket of %.1f MiB: complete at %s ms, summed in %s ms (%s%s%s%s), until %s ms\n",
+            text += formatted("  bucket of %.1f MiB: complete at %s ms, all-reduced in %s ms (%s%s%s%s), until %s ms\n",
                               bucket.bytes / mib, milliseconds(bucket.ready).c_str(),
                               milliseconds(bucket.time.seconds).c_str(), bucket.time.algorithm,
                               *bucket.time.protocol ? " " : "", bucket.time.protocol,
-                              bucket.time.measured ? ", from measured sums" : "", milliseconds(bucket.end).c_str());
+                              bucket.time.measured ? ", as measured" : "", milliseconds(bucket.end).c_str());
     }
     return text;
 }

@@ -15,8 +15,8 @@ struct ScalingRun {
     int64_t nodes = 0, ranks = 0;                                 ///< ranks: of all nodes together
     double samples_per_second = NAN;                              ///< of all ranks
     bool out_of_memory = false;
-    std::string
-        beside{};  ///< for a published figure: the precision of the table that shows it; `precision` is the figure's
+    /// for a published figure: precision of the table that shows it; `precision` is the figure's
+    std::string beside{};
     std::string stem{};  ///< resnets: imagenet or cifar
     int64_t classes = 0;
     std::string device{};  ///< "gpu": each rank has one to itself; "cpu"
@@ -28,12 +28,12 @@ struct ScalingRun {
 struct ScalingCell {
     ScalingRun run;    ///< samples_per_second: the median; out_of_memory: all runs ran out of memory
     int64_t runs = 0;  ///< number of measured runs
-    double speed_up = NAN,
-           efficiency = NAN;  ///< relative to the measured cell with the fewest ranks; efficiency is a fraction
-    int64_t base_ranks = 0;   ///< number of ranks of that cell
-    double expected = NAN;    ///< predicted samples/s (add_expected()); NaN: no prediction, or the base cell
-    std::string limit{};      ///< the largest term of the prediction
-    std::string note{};       ///< why the model's published figures do not compare; empty: they do, or none exist
+    /// relative to the measured cell with the fewest ranks; efficiency is a fraction
+    double speed_up = NAN, efficiency = NAN;
+    int64_t base_ranks = 0;  ///< number of ranks of that cell
+    double expected = NAN;   ///< predicted samples/s (add_expected()); NaN: no prediction, or the base cell
+    std::string limit{};     ///< the largest term of the prediction
+    std::string note{};      ///< why the model's published figures do not compare; empty: they do, or none exist
 };
 
 /// Describes the known parts of a run's images: "32x32x3 images, 10 classes, cifar stem".

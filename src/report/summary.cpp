@@ -25,7 +25,7 @@ std::string text_of(const MetricsFile& file, const std::string& name) {
     return found == file.run.end() ? "" : found->second;
 }
 
-/// Returns an attribute that is a whole number from 0 to 2^40, whose sums and products fit; 0 for
+/// Returns an attribute that is a whole number from 0 to 2^40, so that sums cannot overflow; 0 for
 /// all else.
 int64_t number_of(const MetricsFile& file, const std::string& name) {
     const long long value = std::atoll(text_of(file, name).c_str());
@@ -73,7 +73,8 @@ struct RankSums {
     }
 };
 
-/// Returns the sums by rank. Each row is read once: a stranger's file may have any number of ranks.
+/// Returns the sums by rank. Reads each row once, because a stranger's file may have any number of
+/// ranks.
 std::map<int64_t, RankSums> sums_of_ranks(const MetricsFile& file) {
     std::map<int64_t, RankSums> sums;
     for (const RankEpochRow& r : file.rows<RankEpochRow>()) sums[r.rank].add(r);
@@ -109,15 +110,16 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
         epochs.push_back(e.seconds);
         s.training_seconds += e.seconds;
         if (__builtin_add_overflow(s.images, e.images, &s.images))
-            fail(Exit::bad_input, s.run + ": its /epochs has more images than can be; it is damaged");
+            fail(Exit::bad_input, s.run + ": its /epochs has an impossible number of images; the file is damaged");
         s.epochs = std::max(s.epochs, e.epoch);
     }
     s.epoch_seconds = median(epochs);
     if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
 }
 
-/// Returns the size that the model sees of images "238x273x3". If `option` (--image-size) gives a
-/// square ("64"), that is the size; if it grows ("160:0,192:10"), the last one counts.
+/// Returns the size that the model sees of images "238x273x3". `option` is --image-size: a side
+/// ("64"), or sides that grow ("160:0,192:10"), of which the last counts. Otherwise returns
+/// `images`.
 std::string seen_size(const std::string& images, const std::string& option) {
     const size_t last = option.rfind(',') + 1, channels = images.rfind('x');  // 0 without a comma
     const int side = std::atoi(option.c_str() + last);

@@ -40,8 +40,8 @@ struct RunSummary {
     std::vector<RankTotals> of_ranks;
     std::vector<EventRow> events;
     ConfigPairs options;  ///< as the run recorded them; empty if it ran out of memory
-    /// set by compare(): options that differ between runs, the same names for all; empty: not
-    /// recorded
+    /// set by compare(): options that differ between runs, with the same names for all runs. An
+    /// empty value: the run did not record the option
     ConfigPairs differing;
     std::vector<PublishedRun> published;  ///< set by add_published()
 };

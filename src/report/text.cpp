@@ -105,8 +105,8 @@ std::string as_paragraph(const RunSummary& s) {
     return s.events.empty() ? text : text + indented(as_text(event_table(s)));
 }
 
-/// Inserts the options that differ after the first `at` columns, except options that have a column
-/// already. `unknown` stands for a run that did not record the option.
+/// Inserts a column for each option that differs between runs, behind the first `at` columns. Skips
+/// options that have a column already. `unknown`: shown for runs that did not record the option.
 void insert_options(TextTable& table, const std::vector<RunSummary>& runs, size_t at, const std::string& unknown) {
     if (runs.empty()) return;
     const std::vector<std::string> columns = table.header;

@@ -21,7 +21,7 @@ const std::set<std::string>& command_line_options() {
 
 namespace {
 
-/// A line end, which a path may have, would begin another option.
+/// Replaces line ends, which a path may have, because they would begin another option.
 std::string on_one_line(std::string value) {
     for (const char end : {'\n', '\r'}) std::replace(value.begin(), value.end(), end, ' ');
     return value;

@@ -21,7 +21,7 @@ std::string config_text(const ConfigPairs&);
 ConfigPairs config_pairs(const std::string& text);
 /// Changes the value of an option that `pairs` has.
 void set_config_value(ConfigPairs& pairs, const std::string& option, const std::string& value);
-/// Returns the value of an option in such a text; empty if it has none.
+/// Returns the value of an option in a text from config_text(); empty if it has none.
 std::string config_value(const std::string& text, const std::string& option);
 
 }  // namespace convoy

@@ -13,7 +13,8 @@ namespace {
 
 constexpr double look = 0.02;  // seconds between two looks at the signals
 
-/// Returns the seconds that a training has to end by itself: a quarter of the time to a SIGKILL.
+/// Returns the seconds that a training has to end by itself: without mpirun 0.25, else a quarter of
+/// the time to a SIGKILL.
 double patience(bool of_mpirun) {
     const Grace grace = launcher_grace();
     return of_mpirun ? (grace.to_kill - grace.to_term) / 4 : 0.25;
@@ -35,14 +36,14 @@ LastResort::~LastResort() {
     if (thread_.joinable()) thread_.join();
 }
 
-bool LastResort::pause(double seconds) {
+bool LastResort::wait(double seconds) {
     std::unique_lock lock(mutex_);
     return !wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; }) &&
            !trainer_.stopped();
 }
 
 void LastResort::watch() {
-    while (pause(look)) {
+    while (wait(look)) {
         try {
             if (const char* signal = ending_signal()) return end(signal);
             if (!take_continued()) continue;
@@ -69,7 +70,7 @@ bool LastResort::save(Checkpoint&& c) {
 }
 
 void LastResort::end(const std::string& signal) {
-    if (!pause(patience(of_mpirun_))) return;
+    if (!wait(patience(of_mpirun_))) return;
     do {
         const int64_t saved = actions_.saved_step();
         int64_t step = saved;
@@ -79,17 +80,17 @@ void LastResort::end(const std::string& signal) {
         } else if (trainer_.snapshot_step() != saved) {
             continue;  // steps are short, so no snapshot is kept, or an update is in progress
         }
-        if (!pause(0)) return;
+        if (!wait(0)) return;
         actions_.say(signal, step);
         if (of_mpirun_) {  // mpirun will end all ranks; an abort would only add messages
             const double seconds = 2 * launcher_grace().to_kill;
             actions_.pause(seconds);
-            if (!pause(seconds)) return;
+            if (!wait(seconds)) return;
         }
         comm_.abort(Exit::requeue, "ended by " + signal +
                                        " before a step or an evaluation had ended; the checkpoint is that of step " +
                                        std::to_string(step));
-    } while (pause(look));
+    } while (wait(look));
 }
 
 }  // namespace convoy

@@ -17,7 +17,7 @@ public:
     struct Actions {
         /// Writes a checkpoint and waits until it is on disk; false if it could not be written.
         std::function<bool(Checkpoint&&)> save;
-        /// Pauses this rank's computation for that time, so that save() has the cores; 0 ends the
+        /// Pauses this rank's computation for `seconds`, so that save() has the cores; 0 ends the
         /// pause.
         std::function<void(double seconds)> pause;
         /// Waits until no checkpoint is being written. Returns the step of the newest one on disk;
@@ -39,8 +39,8 @@ private:
     bool save(Checkpoint&&);
     /// Ends the job with Exit::requeue, unless the training ends by itself first.
     void end(const std::string& signal);
-    /// Waits for that time. Returns false if the training has ended, or is ending by itself.
-    bool pause(double seconds);
+    /// Waits for `seconds`. Returns false if the training has ended, or is ending by itself.
+    bool wait(double seconds);
 
     Comm& comm_;
     const Trainer& trainer_;

@@ -22,9 +22,9 @@ struct MetricsResume {
     bool evaluation_due = false;  ///< the evaluation at `step` will be repeated
 };
 
-/// Returns the number of steps per row of /train. It is 1 up to a million steps. For longer runs it
-/// is the least number that gives at most a million rows, which are 72 MB. Other tables have all
-/// their rows. `wanted`: overrides this; 0: does not.
+/// Returns the number of steps per row of /train: `wanted`, unless that is 0. Otherwise it is 1 up
+/// to a million steps. For longer runs it is the least number that gives at most a million rows,
+/// which are 72 MB. Other tables have all their rows.
 constexpr int64_t steps_between_rows(int64_t total_steps, int64_t wanted = 0) {
     if (wanted > 0) return wanted;
     constexpr int64_t most_rows = 1'000'000;
@@ -60,8 +60,8 @@ public:
 
     /// Makes later events omit what `Redaction` removes.
     void redact(const Redaction&);
-    /// Returns the options of the earlier start whose rows are kept, as config_text() writes them;
-    /// else empty.
+    /// Returns the options of the earlier start whose rows were kept, as config_text() writes them;
+    /// empty if there was none.
     const std::string& configuration_before() const { return configuration_before_; }
 
     /// Drops the rows after this point, because the run continues from there. Events stay.

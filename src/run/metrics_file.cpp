@@ -110,7 +110,7 @@ void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::
     const int count = run.valid() ? H5Aget_num_attrs(run) : -1;
     if (count < 0) h5::fail_to_read(path, "/run", advice);
     if (count > most) fail(Exit::bad_input, path + ": /run has " + std::to_string(count) + " attributes; " + advice);
-    std::vector<std::string> names;  // at once: HDF5 sorts all of them to find one by its number
+    std::vector<std::string> names;  // collected first, because HDF5 sorts all of them to find one by its number
     const auto note = [](hid_t, const char* name, const H5A_info_t*, void* all) -> herr_t {
         static_cast<std::vector<std::string>*>(all)->emplace_back(name);
         return 0;
@@ -120,7 +120,7 @@ void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::
     for (const std::string& name : names) {
         const h5::Handle attribute(H5Aopen(run, name.c_str(), H5P_DEFAULT));
         const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
-        constexpr size_t longest = 255;  // Convoy writes no longer one
+        constexpr size_t longest = 255;  // the names that Convoy writes are shorter
         if (type.valid() && H5Tget_class(type) == H5T_STRING && name.size() <= longest)
             texts[name] = h5::string_attribute(run, name, path);
     }

@@ -10,8 +10,8 @@
 
 namespace convoy {
 
-// metrics_tables.h has the meaning and unit of each field, and writes them to the file. A double
-// that was not measured stays NaN (null in metrics.jsonl), never zero.
+// metrics_tables.h has the meaning and unit of each field; metrics.h5 contains them. A double that
+// was not measured stays NaN (null in metrics.jsonl), never zero.
 
 /// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of
 /// step_seconds; the rest is computation.
@@ -36,7 +36,7 @@ struct EpochRow {
     int64_t epoch = 0;   ///< from 1
     int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
     double seconds = NAN, images_per_second = NAN;
-    /// means over the images, measured when they were trained on
+    /// means over the images, from the steps that trained on them
     double loss = NAN, accuracy = NAN, top5_accuracy = NAN;
 };
 
@@ -68,7 +68,7 @@ struct SystemRow {
     double utilisation = NAN, memory_bytes = NAN, power_watts = NAN, clock_hz = NAN, temperature_celsius = NAN;
 };
 
-/// /events: restart, checkpoint, signal, warning. Written by Metrics::event.
+/// /events: start, restart, checkpoint, warning, stop, done and others. Metrics::event() adds them.
 struct EventRow {
     double time = NAN;  ///< seconds since 1970-01-01 UTC
     std::string iso_time;

@@ -57,10 +57,10 @@ template <> struct Table<EpochRow> {
          &EpochRow::images},
         {"seconds", "s", "wall time of these images, evaluation not included", &EpochRow::seconds},
         {"images_per_second", "images/s", "training images of all ranks per second", &EpochRow::images_per_second},
-        {"loss", "nat", "training loss (cross-entropy, mean over these images as they were trained on)",
+        {"loss", "nat", "training loss (cross-entropy, mean over these images, from the steps that trained on them)",
          &EpochRow::loss},
         {"accuracy", "1", "training accuracy over these images, as a fraction", &EpochRow::accuracy},
-        {"top5_accuracy", "1", "of these images those whose label is among the five best classes, as a fraction",
+        {"top5_accuracy", "1", "those of these images whose label is among the five best classes, as a fraction",
          &EpochRow::top5_accuracy},
     };
 };
@@ -89,7 +89,8 @@ template <> struct Table<RankEpochRow> {
         {"collective_wait_seconds", "s", "time of the rank waiting in collectives in the epoch",
          &RankEpochRow::collective_wait_seconds},
         {"images", "1", "training images of the rank in this row", &RankEpochRow::images},
-        {"loss", "nat", "training loss (cross-entropy, mean over the rank's images as they were trained on)",
+        {"loss", "nat",
+         "training loss (cross-entropy, mean over the rank's images, from the steps that trained on them)",
          &RankEpochRow::loss},
         {"accuracy", "1", "training accuracy over the rank's images, as a fraction", &RankEpochRow::accuracy},
     };
@@ -99,7 +100,8 @@ template <> struct Table<SystemRow> {
     static constexpr const char *group = "system", *kind = "system";
     static constexpr Column<SystemRow> columns[] = {
         {"time", "seconds since 1970-01-01T00:00:00Z",
-         "end of what a row is the mean of: a second of the first minute, then ten seconds", &SystemRow::time},
+         "end of the interval that the row averages: one second in the first minute, then ten seconds",
+         &SystemRow::time},
         {"rank", "1", "rank, from 0", &SystemRow::rank},
         {"utilisation", "1", "busy part of the rank's GPU, or of its processor threads", &SystemRow::utilisation},
         {"memory_bytes", "byte", "memory in use on the GPU, or by the process", &SystemRow::memory_bytes},
@@ -115,7 +117,7 @@ template <> struct Table<EventRow> {
         {"time", "seconds since 1970-01-01T00:00:00Z", "time of the event", &EventRow::time},
         {"iso_time", "none", "time of the event, UTC", &EventRow::iso_time},
         {"step", "1", "optimizer steps done", &EventRow::step},
-        {"kind", "none", "restart, checkpoint, signal, warning, ...", &EventRow::kind},
+        {"kind", "none", "start, restart, checkpoint, warning, stop, done, ...", &EventRow::kind},
         {"message", "none", "what happened", &EventRow::message},
     };
 };

@@ -134,7 +134,7 @@ void Recorder::note_kinds(int64_t step, std::vector<std::string> kinds) {
     const std::string now = joined(kinds_, "; ");
     metrics_->run_attribute("kinds", now);
     if (!kinds_before_.empty() && kinds_before_ != kinds_)
-        warn(step, "from step " + std::to_string(step + 1) + " on this runs on " + now + ", and until then on " +
+        warn(step, "step " + std::to_string(step + 1) + " and later run on " + now + ", earlier steps ran on " +
                        joined(kinds_before_, "; ") +
                        ": the order of samples is kept, but results agree within rounding only, not bit for bit");
     else if (run_.logical && kinds_.size() > 1)
@@ -207,7 +207,7 @@ void Recorder::on_audit(const AuditReport& audit) {
 void Recorder::gather_system_rows() {
     constexpr size_t width = 6;
     const std::vector<SystemRow> own = sampler_->take();
-    // A rank with fewer rows than another appends NaN, because all must send as many.
+    // A rank with fewer rows than another appends NaN, because all must send the same number.
     std::vector<double> mine(size_t(comm_.max(int64_t(own.size()))) * width, NAN);
     for (size_t i = 0; i < own.size(); ++i) {
         const SystemRow& r = own[i];

@@ -45,7 +45,7 @@ struct RunDescription {
     bool strict_io = false;            ///< a failure to write ends the run; else it is a warning
     bool logical = false;              ///< the ranks compute logical ranks (--virtual-ranks)
     bool no_environment = false;       ///< omit host names, paths and the like from all files
-    std::vector<std::string> paths{};  ///< paths that its texts may contain, to be redacted
+    std::vector<std::string> paths{};  ///< paths that no_environment redacts in recorded texts
     SystemSampler::Pace pace{};        ///< how often /system is sampled
 };
 
@@ -54,14 +54,14 @@ struct RunDescription {
 class RunObserver {
 public:
     virtual ~RunObserver() = default;
-    /// Receives a line, with a word for its subject: "metrics".
+    /// Receives a line. `about`: a word for its subject, for example "metrics".
     virtual void note(const std::string& about, const std::string& message) = 0;
     virtual void warning(const std::string& message) = 0;
     /// Called before this start's first step. `done`: steps done before.
     virtual void on_start(const std::vector<RankRow>&, int64_t done) = 0;
     /// Receives the new records since the last call, in order. `epoch` counts from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
-    /// Called after an epoch. `ranks`: its rows of /rank_epochs for all ranks, in order.
+    /// Called after an epoch. `ranks`: the epoch's rows of /rank_epochs, in order of rank.
     virtual void on_epoch(const EpochSummary&, const std::vector<RankEpochRow>& ranks) = 0;
     virtual void on_eval(int64_t epoch, const EvalResult&, bool best) = 0;
 };

@@ -198,8 +198,8 @@ std::optional<ResumePoint> newest_checkpoint(const RunFiles& files, const State&
     if (!paths.empty())
         fail(Exit::bad_input,
              files.path() + "/checkpoints: none of the " + std::to_string(paths.size()) +
-                 " checkpoints is sound; start from the beginning in another --output, or name a checkpoint of "
-                 "elsewhere: --resume FILE");
+                 " checkpoints is sound; start from the beginning in another --output, or name a checkpoint in "
+                 "another folder: --resume FILE");
     return std::nullopt;
 }
 
@@ -260,16 +260,14 @@ Identity identity_to_resume(const RunPlace& place) { return read_ahead(place, re
 
 std::string configuration_to_resume(const RunPlace& place) { return read_ahead(place, read_configuration); }
 
-std::string tuning_to_resume(const RunPlace& place) {
-    return read_ahead(place, [](const std::string& path) { return read_tuning(path); });
-}
+std::string tuning_to_resume(const RunPlace& place) { return read_ahead(place, read_tuning); }
 
 /// Renames a model that may come from an evaluation after the resume point. Returns a note.
 static std::string set_model_aside(const HeldPlace& model) {
     const std::string aside = model.name() + ".old";
     if (const std::error_code error = model.folder().rename(model.name(), aside))
         return model.shown() + ": cannot be renamed: " + error.message();
-    return "its checkpoint is gone, and the file of before is now " + model.folder().shown(aside);
+    return "its checkpoint is gone, and the earlier file is now " + model.folder().shown(aside);
 }
 
 std::string renew_best_model(const RunFiles& files, const ResumePoint& resume, bool branched, const State& state,

@@ -48,8 +48,8 @@ struct ResumePoint {
     std::string path;
 };
 /// Returns the newest intact checkpoint of a run; nothing if it has no checkpoints. Skips damaged
-/// ones with a warning on stderr. Throws Exit::bad_input if all are damaged, or if one cannot be
-/// opened that is newer than all intact ones. Throws Exit::usage if the checkpoints have another
+/// ones with a warning on stderr. Throws Exit::bad_input if all are damaged, or if a checkpoint
+/// newer than all intact ones cannot be opened. Throws Exit::usage if the checkpoints have another
 /// identity.
 std::optional<ResumePoint> newest_checkpoint(const RunFiles&, const State&, const Identity&);
 

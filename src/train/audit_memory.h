@@ -13,18 +13,18 @@ namespace convoy {
 
 class AuditMemory {
 public:
-    /// Allocates the memory for `lanes` lanes; the first also has separate gradients. `exact` null:
-    /// there are no logical ranks. All arguments must outlive this.
+    /// Allocates the memory for `lanes` lanes. Lanes of `exact` after its first lend their gradient
+    /// arenas. `exact` null: there are no logical ranks. All arguments must outlive this.
     AuditMemory(Backend&, const State&, const LogicalRanks* exact, int lanes);
 
     /// Returns the operands of a program in a lane that computes another rank's share.
     Operands operands(int lane) const;
-    /// Returns the checksum of a share on the device, by AuditRow::shares.
+    /// Returns the device address of a share's checksum. `distance`: index in AuditRow::shares.
     uint64_t* share(int distance) const { return static_cast<uint64_t*>(sums_.get()) + distance; }
     /// Appends a launch that sets all checksums to zero. A step begins with it.
     void clear(Tape&) const;
-    /// Appends what precedes the programs of the share of the rank `distance` places before. For
-    /// the first it also adds the checksum of the weights.
+    /// Appends launches that must precede the programs for the rank `distance` places before this
+    /// one: they copy the running statistics. With `distance` 1, one also checksums the weights.
     void begin(int distance, const Counters*, Tape&) const;
     /// Collective. Waits for the device. Returns the checksums of all ranks.
     std::vector<AuditRow> rows(Comm&) const;

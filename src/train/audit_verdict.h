@@ -23,8 +23,8 @@ namespace convoy {
 /// The checksums of one rank at an audited step.
 struct AuditRow {
     uint64_t weights = 0;  ///< all weights, before the update
-    /// loss and gradients of shares: shares[0] of this rank's own, shares[1] of the share of the
-    /// rank before it, shares[2] of the rank before that; shares[2] is only computed for a vote
+    /// checksums of loss and gradients: for this rank's own share, for the share of the rank before
+    /// it, and for the share of the rank before that (computed only for a vote)
     std::array<uint64_t, 3> shares{};
 };
 
@@ -45,8 +45,8 @@ struct AuditVerdict {
 /// Returns the ranks that are wrong. `voted`: rows have shares[2]; needs three ranks.
 AuditVerdict judge(const std::vector<AuditRow>& rows, bool voted);
 
-/// Describes a verdict that is not clean, without an end of sentence. `ranks`: "rank 1 on node07
-/// (DEVICE)" for each rank.
+/// Describes a verdict that is not clean, without a full stop. `ranks`: "rank 1 on node07 (DEVICE)"
+/// for each rank.
 std::string text_of(const AuditVerdict&, const std::vector<std::string>& ranks);
 
 }  // namespace convoy

@@ -38,7 +38,7 @@ void write_tuning(hid_t file, const std::string& text, const std::string& path) 
     h5::write_rows(set, H5T_NATIVE_UINT8, 0, text.size(), text.data(), path);
 }
 
-/// Returns the tuning; empty if the file has none: on CPUs, or written before version 0.2.
+/// Returns the tuning; empty if nothing was tuned, or if the file is older than version 0.2.
 std::string read_tuning(hid_t file, const std::string& path) {
     if (!h5::has(file, tuning_set)) return "";
     const h5::Extent e = h5::extent(file, tuning_set, path);
@@ -140,7 +140,8 @@ void write_checkpoint(const HeldPlace& place, const Checkpoint& c, const State& 
 
 namespace {
 
-/// Writes, syncs, renames and opens a file of `values`, like a checkpoint. Returns the seconds.
+/// Writes, syncs and renames a file of `values`, like a checkpoint. Returns the seconds for that,
+/// after it has opened the file.
 double seconds_of_trial(const HeldPlace& place, const std::vector<float>& values) {
     const Clock::time_point start = Clock::now();
     write_file(place, [&](hid_t file, const std::string& path) {

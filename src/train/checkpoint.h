@@ -61,7 +61,7 @@ void remove_trial(const HeldFolder& above, const std::string& name);
 /// Writes the model of a checkpoint, with the running statistics of rank 0; they are equal on all
 /// ranks after an evaluation. Throws Exit::io.
 void save_model(const HeldPlace&, const Checkpoint&, const State& state);
-/// Reads a checkpoint and compares every checksum. Its tensors must be those of `state`. Throws
+/// Reads a checkpoint and compares its checksums. Its tensors must be those of `state`. Throws
 /// Exit::bad_input, or Inaccessible (base/file_error.h) if it could not be opened or read.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
 /// Reads only Checkpoint::identity. Throws Exit::bad_input.
@@ -89,7 +89,7 @@ std::vector<std::string> checkpoints_in(const HeldFolder&);
 /// Returns the step in a name or path of a checkpoint.
 int64_t step_of_checkpoint(const std::string& path);
 /// Renames the checkpoints taken after `step` to "….h5.old", because a run that resumes from `step`
-/// writes new ones. Returns the new names. Throws Exit::io.
+/// writes new ones. Returns the new paths. Throws Exit::io.
 std::vector<std::string> set_aside_after(const RunFiles&, int64_t step);
 /// Removes old checkpoints. Keeps the newest `keep` checkpoints, `newest`, and the checkpoint of
 /// the best step.

@@ -6,8 +6,7 @@
 
 namespace convoy {
 
-/// Sums over images, taken when they were trained on. In a mean, a smaller batch therefore counts
-/// less.
+/// Sums over images, from the steps that trained on them. A smaller batch counts less in a mean.
 struct Tally {
     int64_t images = 0;
     double loss_sum = 0, correct = 0, top5 = 0;

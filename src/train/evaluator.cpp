@@ -38,8 +38,8 @@ void check_views(Tta tta, const SplitInfo& data, const Preprocessing& preprocess
 
 namespace {
 
-/// Returns a graph without label smoothing. `convoy evaluate` must measure the same, but a model
-/// file does not record the smoothing.
+/// Returns the graph without label smoothing, because `convoy evaluate` must compute the same loss,
+/// and a model file does not record the smoothing.
 Graph without_smoothing(Graph graph) {
     std::get<SoftmaxXent>(graph.ops.back()).label_smoothing = 0;
     return graph;

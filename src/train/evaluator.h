@@ -1,5 +1,5 @@
-// Evaluates every image of a split once, divided over ranks: forward programs for the full batches
-// and the last one, and totals of all ranks.
+// Evaluates every image of a split once. Ranks share each batch, and add up their totals. Full
+// batches and a smaller last one have separate programs.
 #pragma once
 #include "comm/comm.h"
 #include "plan/split.h"
@@ -17,9 +17,9 @@ struct EvalResult {
 enum class Tta {
     plain,
     mirror,  ///< the image and its mirror image
-    /// The two views of `mirror` have half of the weight. The other half is for four views: the
-    /// image shifted by one pixel, up and left or down and right (reflected border), and their
-    /// mirror images.
+    /// The two views of `mirror` have half of the weight. Four views have the other half: two
+    /// shifted images and their mirror images. One is shifted by a pixel up and left, the other
+    /// down and right, with reflected borders.
     full,
 };
 /// A view and the weight of its logits. Weights sum to 1.

@@ -32,7 +32,7 @@ ForwardPass::Pass ForwardPass::pass_of(int64_t samples, const State& state, cons
 }
 
 ForwardPass::Result ForwardPass::run(int64_t batch) {
-    require(batch >= 0 && batch < batches(), "a batch beyond the end of the split");
+    require(batch >= 0 && batch < batches(), "a batch of the split");
     const Pass& pass = batch < epoch_.full_steps ? passes_.front() : passes_.back();
     Counters counters;
     counters.offset = batch * global_batch_;

@@ -37,7 +37,7 @@ private:
         std::function<void()> run;
     };
     Pass pass_of(int64_t samples, const State&, const DataSet&, const Preprocessing&);
-    /// Returns the rows of all ranks, in order, on rank 0.
+    /// Returns the logits of all ranks, in order, on rank 0.
     std::vector<float> gather(const Pass&);
 
     Comm& comm_;

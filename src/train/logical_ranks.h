@@ -21,16 +21,16 @@ public:
     int lanes() const { return sums_.lanes; }  ///< number of lanes; they run at the same time
     /// Returns the memory of the gradients of a lane after the first.
     const Buffer& arena(int lane) const { return arenas_[size_t(lane) - 1]; }
-    /// Appends a launch that runs these tapes, one per logical rank. The gradients of all ranks are
-    /// then in State's arena.
+    /// Appends launches that run these tapes, one per logical rank. State's arena then has the
+    /// all-reduced gradients.
     void append(const std::vector<Tape>& parts, Tape&);
-    /// True if a gradient was too large for its exponent; all ranks then return true. Restores the
-    /// running statistics from before the step, which the caller must repeat.
+    /// True if a gradient was too large for its exponent; all ranks then return true. In that case
+    /// restores the running statistics from before the step, and the caller must repeat the step.
     bool redo();
 
     /// Returns the exponents for the next step, [tensors], for checkpoints; equal on all ranks.
     std::vector<int32_t> exponents() const;
-    /// Sets them. Empty: no exponents are known.
+    /// Sets the exponents for the next step. Empty: none are known.
     void set_exponents(std::vector<int32_t>);
 
 private:

@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "data/hdf5.h"
 #include "data/shard_format.h"
+#include "train/running_statistics.h"
 
 namespace convoy {
 namespace {
@@ -30,7 +31,7 @@ DType read_trained_on(hid_t file, const std::string& path) {
     for (const DType type : {DType::u8, DType::f32})
         if (format == format_of(type)) return type;
     fail(Exit::bad_input, path + ": attribute " + trained_on + " is '" + shortened(format) +
-                              "', not convoy-images or " + "convoy-vectors; use the Convoy that wrote it");
+                              "', not convoy-images or convoy-vectors; use the Convoy that wrote it");
 }
 
 std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.end()}; }
@@ -85,9 +86,9 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
     const int side = m.preprocessing.short_side;
     if (side > 0 && (side < std::max(m.model.h, m.model.w) || m.data == DType::f32))
         fail(Exit::bad_input, path + ": attribute " + short_side + " is " + std::to_string(side) +
-                                  ", which is not for its model's size; the file is damaged");
+                                  ", which does not fit the model's images; the file is damaged");
     if (int(m.preprocessing.mean.size()) != m.model.c || int(m.preprocessing.stddev.size()) != m.model.c)
-        fail(Exit::bad_input, path + ": mean and stddev do not have one value a channel; the file is damaged");
+        fail(Exit::bad_input, path + ": mean and stddev do not have one value per channel; the file is damaged");
     return m;
 }
 
@@ -209,12 +210,8 @@ std::vector<float> mean_running_statistics(hid_t file, size_t count, const std::
         fail(Exit::bad_input, path + ": running statistics are not those of its model; the file is damaged");
     std::vector<float> all(dims[0] * each);
     read_tensor(file, running_statistics, {int(dims[0]), 1, 1, int(each)}, all.data(), path);
-    std::vector<float> means(count);
-    for (size_t i = 0; i < count; ++i) {
-        double sum = 0;
-        for (size_t rank = 0; rank < dims[0]; ++rank) sum += all[rank * each + i];
-        means[i] = float(sum / double(dims[0]));
-    }
+    std::vector<float> means = mean_of_rows(all, each);
+    means.resize(count);
     return means;
 }
 

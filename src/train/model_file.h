@@ -49,7 +49,7 @@ std::vector<unsigned char> model_image(const ModelFile&, const Graph&, const std
 /// Reads the attributes of a model file or checkpoint. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
 /// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in the
-/// shape and layout of graph.params. Treats checkpoints, and throws, as load_model() does.
+/// shape and layout of graph.params. Averages running statistics and throws like load_model().
 std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph&);
 /// Returns `path`. If it is a run's folder, returns the run's best model in it, or its last model
 /// if there is no best one. Throws Exit::bad_input if the run has none.

@@ -10,19 +10,19 @@ namespace {
 
 /// Returns a tape in which each all-reduce and the wait for it are one launch.
 Tape without_overlap(Backend& backend, const Tape& tape) {
-    Tape waiting, steps;
+    Tape waiting, launches;
     backend.wait_allreduce(waiting);
     for (const Launch& launch : tape) {
         if (launch.resource == Resource::compute) {
-            steps.push_back(launch);
+            launches.push_back(launch);
             continue;
         }
-        steps.push_back({launch.id, launch.resource, [run = launch.run, waiting] {
-                             run();
-                             for (const Launch& wait : waiting) wait.run();
-                         }});
+        launches.push_back({launch.id, launch.resource, [run = launch.run, waiting] {
+                                run();
+                                for (const Launch& wait : waiting) wait.run();
+                            }});
     }
-    return steps;
+    return launches;
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ struct LaunchTime {
     double seconds;
 };
 
-// Both repeat a training's first step, because schedule and sample order end with its last one. The
-// weights keep changing. Call them after the training.
+// Both repeat the first step of a training, because the schedule and the sample order have no
+// further steps. They change the weights, so call them after the training.
 /// Collective. Times each launch separately, and returns this rank's medians over `steps` optimizer
 /// steps, in the order of the tape.
 std::vector<LaunchTime> profile(Comm&, Backend&, TrainingPrograms&, int64_t steps);

@@ -237,7 +237,7 @@ private:
         if (!c_.logical && !c_.local) c_.backend.wait_allreduce(program_.tape);
     }
 
-    /// Finishes the gradients so far. Adds their probes between that and their all-reduce.
+    /// Finishes the gradients so far, and adds their probes. Call it before their all-reduce.
     void finish_gradients() {
         c_.backend.finish_gradients(program_.tape);
         for (const auto& [op, id] : std::exchange(unfinished_, {})) probe(op, " backward", gradients_[id]);

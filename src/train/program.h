@@ -48,7 +48,7 @@ struct ProgramSpec {
 struct PreparedProgram {
     ProgramSpec spec;
     std::vector<Lifetime> buffers;
-    std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: no buffer
+    std::vector<int> value, gradient, saved;  ///< buffers by ValueId, by ValueId, by op; none: no buffer
     int labels = none;
     int mixed = none;  ///< the arrays of MixedLabels, one after the other
     MemoryLayout memory;
@@ -61,8 +61,8 @@ PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
 /// Prepares the programs of a rank's logical ranks for a batch of `samples`. Calls `prepare` for
 /// the larger share, then for the smaller one if shares differ; all ranks do so, because `prepare`
-/// may be collective. Without logical ranks it prepares only the rank's own share, unless
-/// `every_size` is set: then equal shares run alike on all ranks.
+/// may be collective. Without logical ranks it prepares only the rank's own share. `every_size`:
+/// prepares both sizes even then, so that shares of one size run alike on all ranks.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
                                            const std::function<PreparedProgram(const Share&)>& prepare,
                                            bool every_size = false);
@@ -95,8 +95,8 @@ struct ProgramContext {
     std::optional<View> view{};            ///< evaluation only
     const Operands* operands = nullptr;    ///< null: those of `state`
     const LogicalRank* logical = nullptr;  ///< training only; its operands are then used
-    /// training only; the checksum to which loss and gradients are added before they are
-    /// all-reduced; its field `values` is not used; null: none
+    /// training only; receives the checksum of loss and gradients before they are all-reduced (its
+    /// field `values` is not used); null: none
     const Checksum* checksum = nullptr;
     bool local = false;  ///< training only: gradients are not all-reduced
 };

@@ -24,10 +24,10 @@ public:
     /// True if a whole interval was launched since the last call of look(). `launched`: steps so
     /// far.
     bool due(int64_t launched) const { return launched - marked_ >= interval_; }
-    /// Returns the new records of all `launched` steps, and waits for these steps. If `late`,
-    /// returns those of the steps that were launched before the last call, so that the device never
-    /// waits for the host. If one of these has a request or was skipped, also waits for all
-    /// launched steps and adds their records, because both are handled between two steps.
+    /// Waits for the `launched` steps, and returns the records that were not read yet. `late`: only
+    /// waits for steps launched before the last call, so that the device always has steps queued.
+    /// If one of the records has a request or a skipped step, waits for all launched steps, because
+    /// these are handled between two steps.
     std::vector<StepRecord> look(int64_t launched, bool late);
 
 private:

@@ -29,8 +29,8 @@ void RunClock::watch(double margin) {
     if (!root_) return;
     if (setup_.checkpoint_seconds > 0 && seconds_since(checkpointed_) >= setup_.checkpoint_seconds)
         requests_.checkpoint = 1;
-    constexpr double checkpoint_seconds = 5;
-    if (setup_.deadline && -seconds_since(*setup_.deadline) <= margin + checkpoint_seconds) requests_.stop = 1;
+    constexpr double to_write = 5;  // seconds for the last checkpoint
+    if (setup_.deadline && -seconds_since(*setup_.deadline) <= margin + to_write) requests_.stop = 1;
 }
 
 bool RunClock::watch_length(double seconds) {

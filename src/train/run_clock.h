@@ -20,7 +20,7 @@ public:
     /// outlive this.
     RunClock(const TrainSetup&, Requests&, bool root, bool synchronous);
 
-    bool stopped() const { return stopped_; }  ///< also from any thread
+    bool stopped() const { return stopped_; }  ///< any thread may call this
     void stop() { stopped_ = true; }
     /// True if this rank was asked to stop.
     bool stop_requested() const { return requests_.stop.load() > 0; }
@@ -45,12 +45,13 @@ public:
     /// Sets the requests for checkpoints and stops that are due by rank 0's clocks. `margin`:
     /// seconds that pass until all ranks know of a stop and have stopped.
     void watch(double margin);
-    /// Requests snapshots if requests are read so rarely that a signal could not wait for the next
-    /// read. `seconds`: time between two reads. Returns true if reads are so frequent that no
-    /// snapshot is needed; drop an existing one, because it becomes outdated.
+    /// Requests snapshots if a signal could not wait until requests are read again. `seconds`: time
+    /// between two reads. Returns true if reads are frequent enough without snapshots. The caller
+    /// then drops its snapshot, because it will be outdated.
     bool watch_length(double seconds);
 
-    /// Begins a checkpoint of this state. Returns false if the newest checkpoint has it already.
+    /// Begins a checkpoint of this state. Returns false if the newest checkpoint has this state and
+    /// the run is not stopped.
     bool begin_checkpoint(int64_t step, bool evaluation_due);
     /// Sets the state that the newest checkpoint contains; `step` < 0: there is no checkpoint.
     void set_saved(int64_t step, bool evaluation_due);

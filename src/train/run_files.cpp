@@ -49,14 +49,14 @@ struct RunFiles::Folders {
 
     void open_run() {
         if (run && !run->was_removed()) return;
-        const bool anew = run.has_value();
+        const bool was_removed = run.has_value();
         run.reset();
         checkpoints.reset();
         std::error_code shows_when_it_is_opened;
         fs::create_directories(path, shows_when_it_is_opened);
         HeldFolder opened(path, HeldFolder::IfLink::follow_own);
-        if (anew) check_is_empty(opened);
-        if (!anew && opened.has(checkpoints_name)) open_checkpoints(opened);
+        if (was_removed) check_is_empty(opened);
+        if (!was_removed && opened.has(checkpoints_name)) open_checkpoints(opened);
         run = std::move(opened);
     }
     /// Opens RUN/checkpoints. Leaves it closed if that fails, because not every run needs it.

@@ -1,5 +1,5 @@
-// The folders that a run writes to. They are opened once. All files there are written, renamed and
-// removed through those descriptors, because another process may replace the paths meanwhile.
+// The folders that a run writes to. They are opened once, and files there are written, renamed and
+// removed through the descriptors of the folders. Another process may replace the paths meanwhile.
 #pragma once
 #include <memory>
 #include <optional>

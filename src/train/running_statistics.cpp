@@ -1,10 +1,8 @@
 #include "train/running_statistics.h"
 
 namespace convoy {
-namespace {
 
-/// Returns the mean over rows of [n][count] values, added in the order of rows.
-std::vector<float> mean_of(const std::vector<float>& rows, size_t count) {
+std::vector<float> mean_of_rows(const std::vector<float>& rows, size_t count) {
     std::vector<float> mean(count);
     const size_t n = rows.size() / count;
     for (size_t i = 0; i < count; ++i) {
@@ -14,8 +12,6 @@ std::vector<float> mean_of(const std::vector<float>& rows, size_t count) {
     }
     return mean;
 }
-
-}  // namespace
 
 std::vector<float> gather_running(Comm& comm, TensorMemory& memory, const State& state, const BatchSplit& batch_split) {
     const size_t count = state.running().count();
@@ -41,7 +37,7 @@ void restore_running(Comm& comm, TensorMemory& memory, const State& state, const
     for (int i = 0; i < state.replicas(); ++i) {
         const auto own = all.begin() + ptrdiff_t(size_t(batch_split.logical_of(comm.rank()).first + i) * count);
         const std::vector<float> running =
-            ranks == batch_split.logical ? std::vector<float>(own, own + ptrdiff_t(count)) : mean_of(all, count);
+            ranks == batch_split.logical ? std::vector<float>(own, own + ptrdiff_t(count)) : mean_of_rows(all, count);
         memory.upload(state.running(i).data, running.data(), state.running().bytes());
     }
 }
@@ -52,7 +48,7 @@ void average_running(Comm& comm, TensorMemory& memory, const State& state, const
     std::vector<float> values(count);
     if (exact) {
         const std::vector<float> all = gather_running(comm, memory, state, batch_split);
-        if (comm.root()) values = mean_of(all, count);
+        if (comm.root()) values = mean_of_rows(all, count);
         comm.broadcast(values.data(), count * sizeof(float));
     } else {
         memory.download(values.data(), state.running().data, state.running().bytes());

@@ -22,8 +22,8 @@ struct TrainSetup {
     Schedule schedule;
     double weight_decay = 0;
     bool decay_weights_only = false;
-    /// weight_decay is the share that a step removes at the base rate, independent of the
-    /// parameter's rate
+    /// true: weight_decay is the share of a weight that a step at the base learning rate removes,
+    /// whatever the parameter's factors
     bool decoupled_decay = false;
     double norm_shift_rate = 1;                  ///< factor of the rate for batch norms' shifts
     double filter_rate = 1, linear_rate = 1;     ///< factors of the rate for convolution and linear weights
@@ -49,7 +49,7 @@ struct TrainSetup {
     // Intervals of checkpoints; 0: none. Checkpoints are also taken on request, and before a stop.
     int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
     double checkpoint_seconds = 0;
-    bool checkpoint_at_end = true;              ///< also at the end, and after the best evaluation
+    bool checkpoint_at_end = true;              ///< also at the end, and after each new best evaluation
     std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
 
     BatchSplit batch_split(int ranks) const { return {logical_ranks > 0 ? logical_ranks : ranks, ranks}; }

@@ -23,7 +23,7 @@ public:
     /// ranks.
     void take(Checkpoint&& point);
     /// Returns a lock; while it lives, the caller may write weights and optimizer state. Drops a
-    /// state that is read in place.
+    /// snapshot whose tensors are read in place.
     [[nodiscard]] std::unique_lock<std::mutex> begin_change();
     /// Drops the snapshot.
     void drop();

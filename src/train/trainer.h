@@ -14,7 +14,7 @@ namespace convoy {
 
 /// The result of an audited step.
 struct AuditReport {
-    int64_t step;              ///< steps done, with this one
+    int64_t step;              ///< steps done, including this one
     std::string difference{};  ///< who computed wrong, and what to do; empty: all ranks agree
     bool ends = false;         ///< the run ends with this difference as its message
 };
@@ -27,8 +27,8 @@ public:
     /// Receives the new records since the last call, in order, every log interval and every two
     /// seconds. `epoch` counts from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
-    /// True if on_steps() must get the record of `step` as soon as that step has run, for which the
-    /// device waits. Otherwise records may come late.
+    /// True if the record of `step` must be read before the next step begins. Otherwise it may be
+    /// read late, so that the device never waits. on_steps() gets it at the next log interval.
     virtual bool at_once(int64_t /*step*/) const { return false; }
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
@@ -37,8 +37,8 @@ public:
     virtual void before_checkpoint() {}
     /// Receives a copy of the whole state, which is complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
-    /// Returns the newest checkpoint on rank 0, to roll back to after step `failed`; nothing if
-    /// there is none, and on other ranks. Steps after that checkpoint will be reported again.
+    /// On rank 0, returns the newest checkpoint, to which the run rolls back after step `failed`;
+    /// nothing if there is none. Other ranks return nothing. Later steps are reported again.
     virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 
@@ -51,7 +51,7 @@ public:
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
             Requests& requests, std::vector<EarlierGraph> earlier = {});
 
-    /// Returns the programs. Before the functions below, prepare() and build() them.
+    /// Returns the programs. Call their prepare() and build() before the functions below.
     TrainingPrograms& programs() { return programs_; }
     const TrainingPrograms& programs() const { return programs_; }
     /// Collective. Restores the state of `from`, which must not lie beyond the last step. Uses only
@@ -60,14 +60,14 @@ public:
     /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite and
     /// Exit::not_accepted on every rank.
     void run(TrainListener&);
-    // These may be called on rank 0, from any thread, also while run() runs:
-    /// Returns the step of the newest state that this run can resume from. Nothing if no state is
-    /// made, because steps are short.
-    std::optional<int64_t> snapshot_step() const { return snapshot_.step(); }
-    /// Returns that state; nothing if it is not newer than step `newer_than`.
-    std::optional<Checkpoint> snapshot(int64_t newer_than) const { return snapshot_.copy(newer_than); }
-    bool stopped() const { return clock_.stopped(); }  ///< also from any thread
     const TrainingProgress& progress() const { return now_; }
+    // Any thread may call these, also while run() runs. Only rank 0 has snapshots.
+    bool stopped() const { return clock_.stopped(); }
+    /// Returns the step of the newest snapshot that this run can resume from. Returns nothing if
+    /// steps are so short that no snapshot is made.
+    std::optional<int64_t> snapshot_step() const { return snapshot_.step(); }
+    /// Returns that snapshot; nothing if it is not newer than step `newer_than`.
+    std::optional<Checkpoint> snapshot(int64_t newer_than) const { return snapshot_.copy(newer_than); }
 
 private:
     struct EpochRun;
@@ -103,7 +103,7 @@ private:
     TrainingProgress now_;
     int64_t averaged_step_ = -1;  // step after which the running statistics were averaged over ranks
     int64_t skipped_in_a_row_ = 0;
-    int64_t sound_step_ = 0;  // steps whose results are right: up to the last clean audit, or to this start
+    int64_t sound_step_ = 0;  // steps that count as right: those before the last clean audit, or before this start
 };
 
 }  // namespace convoy

@@ -269,7 +269,8 @@ void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& upda
     build_audits(r, stage);
 }
 
-/// Builds what computes the shares of the ranks before this one. Their gradients stay on this rank.
+/// Builds programs that compute the shares of the ranks before this one, whose gradients are not
+/// all-reduced.
 void TrainingPrograms::build_audits(Runnable& r, const Stage& stage) {
     for (int distance = 1; distance <= audited_ranks(); ++distance) {
         Tape tape;

@@ -28,7 +28,7 @@ public:
         Tape tape{};                              ///< without `ending`
         std::vector<Program> parts{};             ///< [prepared] the programs in `tape`
         Tape ending{};                            ///< optimizer and record
-        /// [distance - 1] as `prepared`, for the rank that far before; empty without audits
+        /// [distance - 1]: like `prepared`, for the rank `distance` places before; empty: no audits
         std::vector<std::vector<PreparedProgram>> audited{};
         // run() calls these:
         std::function<void()> whole{};  ///< the step at once; null: gradients(), then update()
@@ -64,19 +64,19 @@ public:
     void build();
 
     // Call the rest after build().
-    /// Collective. Draws the initial weights on rank 0, or takes those that are given there, and
-    /// broadcasts them.
+    /// Collective. Draws the initial weights, replaces those that rank 0 was given, and broadcasts
+    /// rank 0's.
     void initialise(const ParamValues& given = {});
     /// Uploads the schedules of all steps. Learning rates are multiplied by `factor`.
     void upload_rates(double factor);
     const Runnable& program_of(int64_t step) const;  ///< steps count from 0
     /// Uploads the counters of `step`, and the order of samples in its epoch.
     void begin(int64_t step);
-    /// Collective. Provides the batch of `step`, which run() does itself.
+    /// Collective. Supplies the batch of `step`. run() calls this itself.
     void supply_batch(int64_t step);
     /// Collective. Runs a step with the batch of `step`. Locks `snapshot` while it writes weights,
-    /// but not if the device runs the step as a whole. Returns the verdict on a step that is
-    /// audited, which is the same on all ranks; nothing on other steps.
+    /// but not if the device runs the step as a whole. Returns the verdict if the step is audited;
+    /// it is the same on all ranks. Otherwise returns nothing.
     std::optional<AuditVerdict> run(const Runnable&, int64_t step, StateSnapshot& snapshot);
     RecordRing& records() { return *records_; }
     LogicalRanks* exact() { return exact_.get(); }       ///< null: gradients are summed as floats

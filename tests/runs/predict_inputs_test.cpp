@@ -49,7 +49,7 @@ TEST_F(PredictInputs, TakesWhatABenchmarkSaysOfItself) {
                           {"f32.json", "bf16"}));
     for (const char* images : {R"("image_size": "abc")", R"("image_size": "-5x3x3")", R"("image_size": "9x9x3x")",
                                R"("image_size": "2000000000x9x3")", R"("classes": -3)", R"("classes": 99999999999)"})
-        EXPECT_EQ("", refusal(predict(ask + bench("odd.json", images)), Exit::bad_input, {"odd.json", "cannot be"}))
+        EXPECT_EQ("", refusal(predict(ask + bench("odd.json", images)), Exit::bad_input, {"odd.json", "impossible"}))
             << images;
     // torchvision's resnet18 has 11,689,512 parameters with 1,000 classes and 11,181,642 with ten;
     // a CIFAR stem has 7,680 fewer

@@ -170,8 +170,8 @@ TEST_F(VirtualRanks, ARunThatGoesOnOnAnotherKindOfProcessorSaysHowFarThePromiseG
     }
     const std::vector<std::string> warnings = events("run", "warning");
     ASSERT_EQ(warnings.size(), 1u);
-    EXPECT_EQ(warnings[0].find("from step 3 on this runs on "), 0u) << warnings[0];
-    const size_t before = warnings[0].find(", and until then on ");
+    EXPECT_EQ(warnings[0].find("step 3 and later run on "), 0u) << warnings[0];
+    const size_t before = warnings[0].find(", earlier steps ran on ");
     ASSERT_NE(before, std::string::npos) << warnings[0];
     EXPECT_NE(warnings[0].substr(0, before).find("(SSE4.1), oneDNN "), std::string::npos) << warnings[0];
     EXPECT_EQ(warnings[0].substr(before).find("SSE4.1"), std::string::npos) << warnings[0];
