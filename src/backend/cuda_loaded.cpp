@@ -15,6 +15,7 @@
 #include "base/descriptor.h"
 #include "base/elf.h"
 #include "base/folder.h"
+#include "base/project.h"
 #include "base/version.h"
 #include "comm/comm.h"
 
@@ -46,8 +47,13 @@ fs::path path_of_backend() {
 }
 
 /// Returns a problem if the file belongs to a user other than this one, root and the executable's
-/// owner; else "". In /tmp, any user can put a file beside the executable.
+/// owner, or may be another user's hard link; else "". In /tmp, any user can put a file beside the
+/// executable.
 std::string stranger_of(const fs::path& path, const struct stat& file, const struct stat& executable) {
+    if (may_be_put_there(file, path.parent_path()))
+        return path.string() +
+               " may be written by others, in a folder where others may make links, and is not loaded; " +
+               "copy it and the executable to a folder of yours";
     if (file.st_uid == ::geteuid() || file.st_uid == 0 || file.st_uid == executable.st_uid) return "";
     return path.string() + " belongs to another user (uid " + std::to_string(file.st_uid) +
            ") and is not loaded; copy it and the executable to a folder of yours";

@@ -29,7 +29,8 @@ fs::path executable() {
 }
 
 /// Returns true if `home`/`relative` exists, and it and the folders below `home` belong to
-/// `owners`. So must links among these: another user's link may lead elsewhere a moment later.
+/// `owners`, who must also have put them there. So must links among these: another user's link may
+/// lead elsewhere a moment later.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
     struct stat itself{}, target{};
@@ -37,6 +38,7 @@ bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& 
         path /= part;
         if (::lstat(path.c_str(), &itself) != 0 || !owners.contains(itself.st_uid)) return false;
         if (::stat(path.c_str(), &target) != 0 || !owners.contains(target.st_uid)) return false;
+        if (may_be_put_there(itself, path.parent_path())) return false;
     }
     return true;
 }
@@ -101,6 +103,14 @@ std::string own_executable() {
 }
 
 }  // namespace
+
+bool may_be_put_there(const struct stat& entry, const std::string& folder) {
+    constexpr mode_t by_others = S_IWGRP | S_IWOTH;
+    struct stat above{};
+    if (!(entry.st_mode & by_others)) return false;
+    if (::stat(folder.c_str(), &above) != 0) return true;
+    return (above.st_mode & by_others) && (above.st_mode & (S_ISVTX | S_IWOTH));
+}
 
 std::string project_file(const std::string& relative) {
     if (const std::optional<std::string> named = file_of_home(relative)) return *named;

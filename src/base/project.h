@@ -1,5 +1,7 @@
 // Paths of this executable and of files of its checkout, relative to the current folder.
 #pragma once
+#include <sys/stat.h>
+
 #include <string>
 
 namespace convoy {
@@ -14,6 +16,11 @@ std::string project_file(const std::string& relative);
 /// ignored if any file of that folder belongs to another user. Throws Exit::bad_input if no script
 /// is left; the message names that file.
 std::string project_script(const std::string& relative);
+
+/// Returns true if another user may have put `entry` into `folder`, although its owner is trusted.
+/// In /tmp, or another folder that is sticky or open to all, others can make a hard link to a file
+/// that they may write to, and can move such a folder or a link there.
+bool may_be_put_there(const struct stat& entry, const std::string& folder);
 
 /// Returns the command that starts this executable from the current folder, for messages:
 /// "build/convoy", or its whole path. If the executable's owner has replaced the file, as a build
