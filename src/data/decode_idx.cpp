@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr uint64_t most_bytes = uint64_t(8) << 30;
-constexpr uint64_t most_deflated = 1032;  // limit of the format: bytes that one byte of a .gz file unpacks to
 
 /// MD5 of the four uncompressed MNIST files, in the order in which they are read.
 constexpr std::array<const char*, 4> mnist_md5 = {
@@ -79,8 +78,10 @@ Idx read_idx(const std::string& path, uint32_t rank) {
                                       "; the file is damaged");
         bytes *= idx.dims[i];
     }
-    if (bytes > std::min(most_bytes, file.file_bytes() * most_deflated))
-        fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes; the file is damaged");
+    if (bytes > std::min(most_bytes, most_unpacked(file.file_bytes())))
+        fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes, more than " +
+                                  std::to_string(GzipReader::most_growth) +
+                                  " times its size; the file is damaged, or else unpack it");
     check_memory(bytes, path);
     idx.data.reserve(bytes + 1);
     constexpr size_t step = 1 << 22;

@@ -2,7 +2,9 @@
 // libarchive does not compare the CRC at the end of the stream: a flipped bit in a .gz file must
 // be an error, not a wrong pixel.
 #pragma once
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "data/input_bytes.h"
@@ -13,6 +15,8 @@ namespace convoy {
 
 class GzipReader {
 public:
+    /// Largest growth of images that is believed. The format's limit is 1032 times.
+    static constexpr uint64_t most_growth = 200;
     /// Throws Exit::bad_input naming `path` if it cannot be opened, or is no regular file.
     explicit GzipReader(const std::string& path);
     ~GzipReader();
@@ -33,5 +37,11 @@ private:
     gzFile_s* stream_ = nullptr;
     size_t offset_ = 0;
 };
+
+/// Returns the number of bytes that a file of `packed` bytes may unpack to: most_growth times as
+/// many, but 64 MiB at least.
+constexpr uint64_t most_unpacked(uint64_t packed) {
+    return std::max(uint64_t(64) << 20, GzipReader::most_growth * packed);
+}
 
 }  // namespace convoy

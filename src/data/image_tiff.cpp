@@ -14,6 +14,7 @@ namespace {
 // Limit of channels per pixel, including unused ones. Pictures have up to four, and one or two for
 // alpha.
 constexpr int most_samples = 8;
+constexpr uint64_t always_allowed_tile = 16 << 20;  // bytes
 
 [[noreturn]] void is_not_read(const std::string& what) {
     throw BadImage(ImageFault::other_format, "is a TIFF " + what + ", which is not read");
@@ -132,6 +133,9 @@ private:
         constexpr uint64_t most = uint64_t(1) << 40;
         check_density(height_, width_, int64_t(piece > most / std::max<uint64_t>(pieces, 1) ? most : piece * pieces),
                       size_t(size), growth_);
+        // A tile may be larger than the image, and is decoded as a whole.
+        const auto image_bytes = uint64_t(height_) * uint64_t(width_) * uint64_t(stored_) * uint64_t(bits_) / 8;
+        if (tiled && piece > always_allowed_tile + 2 * image_bytes) is_not_read("in tiles far larger than the image");
         uint64_t stored = 0;
         const uint32_t stored_pieces = tiled ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
         for (uint32_t i = 0; i < stored_pieces; ++i) {

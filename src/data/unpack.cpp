@@ -21,8 +21,6 @@ namespace {
 
 constexpr uint64_t block = 512;  // a header of tar
 constexpr uint64_t mib = 1 << 20;
-// Largest growth of an archive of images, which are compressed already. gzip's limit is 1032 times.
-constexpr uint64_t most_growth = 200, always_allowed = 64 * mib;
 // Free space left for other programs: a twentieth of the disk, but at most this.
 constexpr uint64_t most_spared = 1024 * mib;
 
@@ -71,7 +69,7 @@ FilePlace unpack_tar(const std::string& path, const OwnFolder& above, const std:
     const HeldFolder folder = above.subfolder(name);
     const FilePlace to(above.held(), name + "/" + name_unpacked(path));
     GzipReader reader(path);
-    const uint64_t packed = reader.file_bytes(), most = std::max(always_allowed, most_growth * packed);
+    const uint64_t packed = reader.file_bytes(), most = most_unpacked(packed);
     Unpacked file(path, folder, name_unpacked(path));
     file.check_room(packed);
     std::vector<char> buffer(mib);
@@ -81,7 +79,7 @@ FilePlace unpack_tar(const std::string& path, const OwnFolder& above, const std:
         fail(Exit::bad_input, path + ": is gzipped, but holds no tar archive; get it again");
     while ((bytes = reader.read(buffer.data(), buffer.size())) > 0) {
         if (reader.offset() > most)
-            fail(Exit::bad_input, path + ": unpacks to more than " + std::to_string(most_growth) +
+            fail(Exit::bad_input, path + ": unpacks to more than " + std::to_string(GzipReader::most_growth) +
                                       " times its size, which images do not; if it is sound, unpack it and give its "
                                       "folder");
         file.check_room(bytes);
