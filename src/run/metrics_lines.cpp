@@ -68,7 +68,11 @@ void MetricsLines::open() {
     const HeldFolder folder = files_.run();
     if (file_.valid() && folder.has(lines_name)) return;
     const int only_new = file_.valid() ? O_EXCL : 0;
-    file_ = folder.open_to_write(lines_name, O_RDWR | O_APPEND | only_new);
+    // O_NONBLOCK: a pipe that took the file's place after it was checked must not block the run.
+    file_ = folder.open_to_write(lines_name, O_RDWR | O_APPEND | O_NONBLOCK | only_new);
+    struct stat status{};
+    if (::fstat(file_.fd(), &status) != 0 || !S_ISREG(status.st_mode))
+        fail(Exit::io, files_.path() + "/" + lines_name + ": is not a plain file; remove it");
     const off_t end = ::lseek(file_.fd(), 0, SEEK_END);
     char last = '\n';  // a killed run may have left half a line
     const bool half = end > 0 && ::pread(file_.fd(), &last, 1, end - 1) == 1 && last != '\n';
