@@ -26,8 +26,8 @@ regular_file() { [[ -f $1 ]] || fail "$2 $1 is not a regular file: give a file, 
 source jobs/outer_job.sh
 
 # PBS splits the values of variables at commas and backslashes, and strips blanks off their ends.
-# Such values are passed in base64.
-packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
+# Such values are passed in base64, and so is a value that begins like one.
+packed() { if [[ $1 == base64:* || $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
 passed_names="CONVOY_SITE CONVOY_ASKED_GPUS CONVOY_RUNS CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS"
 for name in CONVOY_ARGS CONVOY_SUBMIT $passed_names; do
