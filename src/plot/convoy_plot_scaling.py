@@ -6,6 +6,8 @@ from convoy_plot_files import BAD_INPUT, fail, input_of
 
 LONGEST = 16 << 20  # bytes of JSON that are read
 MOST_LINES = 100  # that are drawn
+TEXTS = {"source", "model", "precision", "image_size", "stem", "device", "cluster", "limit", "expected_limit", "known"}
+TEXT, FIGURE = str, (int, float, type(None))
 
 
 def read_cells(path):
@@ -16,6 +18,10 @@ def read_cells(path):
         if len(text) > LONGEST:
             raise ValueError(f"it is longer than {LONGEST >> 20} MiB")
         cells = json.loads(text)
+        for cell in cells:  # 100 times a list or a text is a long one
+            for name, value in cell.items():
+                if not isinstance(value, TEXT if name in TEXTS else FIGURE):
+                    raise ValueError(f"'{name}' is not a {'text' if name in TEXTS else 'number'}")
         return [cell for cell in cells if not cell["out_of_memory"] and cell["samples_per_second"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         fail(BAD_INPUT, f"{path}: is not what 'convoy report --scaling --format json' prints: {error}")
