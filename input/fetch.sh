@@ -46,7 +46,7 @@ check() {  # FILE
     sum=$(md5sum <"$1")
     if [[ ${sum%% *} == "$md5" ]]; then return 0; fi
   fi
-  mv -f "$1" "$archive.bad"
+  mv -fT "$1" "$archive.bad"
   die "$archive: size or MD5 is not the published one; kept as $archive.bad, run this again to fetch anew" 3
 }
 
@@ -56,12 +56,17 @@ if [[ -e $folder/cifar10/manifest.json ]]; then
 fi
 command -v curl >/dev/null || [[ -e $archive ]] || die "curl is missing; install it, or put the archive at $archive by other means" 2
 [[ -x $convoy ]] || die "$convoy is missing; run make first" 2
-mkdir -p "$folder/download"
+# Others may not choose what is written there: a link in it could lead to any file.
+mkdir -p "$folder" && { [[ -e $folder/download ]] || mkdir -m 700 "$folder/download"; }
+[[ -O $folder/download && ! -L $folder/download ]] || die "$folder/download is a link or belongs to another user; set CIFAR10_DIR to a folder of yours" 2
+for file in "$archive" "$part" "$archive.bad"; do
+  [[ ! -L $file ]] || die "$file is a link; remove it" 2
+done
 if [[ ! -e $archive ]]; then
   if (($(size_of "$part") > bytes)); then rm -f "$part"; fi
   if (($(size_of "$part") < bytes)); then download; fi
   check "$part"
-  mv "$part" "$archive"
+  mv -T "$part" "$archive"
 fi
 check "$archive"
 "$convoy" convert cifar10 --from "$archive" --to "$folder/cifar10"
