@@ -15,7 +15,7 @@ struct CifarLayout {
     std::string test, names;         ///< members
     size_t train_images, test_images;
     int classes;
-    // Binary: a record is `label_bytes` (the label is byte `label_at` of them), then an image.
+    // Binary: a record is `label_bytes` bytes, then an image. The label is byte `label_at`.
     size_t label_bytes = 0, label_at = 0;
     // Pickled: the keys of the labels and of the class names.
     std::string labels{}, class_names{};
@@ -29,7 +29,7 @@ struct CifarLayout {
 
 /// Returns the layouts of the binary and the Python version.
 std::vector<CifarLayout> cifar10_layouts();
-/// Likewise. `coarse`: labels are the 20 superclasses instead of the 100 classes.
+/// Does the same for CIFAR-100. `coarse`: labels are its 20 superclasses, not its 100 classes.
 std::vector<CifarLayout> cifar100_layouts(bool coarse);
 
 }  // namespace convoy

@@ -101,7 +101,7 @@ public:
         fields.take(8);
         const uint64_t block = fields.number(8);
         if (block != no_address) check_index_block(block);
-        // HDF5 reads each of these entries, even those that no block holds.
+        // HDF5 reads the first `end` entries, even those that no block holds.
         expect(end <= entries_, "a chunk index's number of chunks");
     }
 

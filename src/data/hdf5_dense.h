@@ -27,8 +27,8 @@ struct DenseStore {
     uint64_t heap = no_address, by_name = no_address, by_order = no_address;
 };
 
-/// Calls visit(message) for each attribute or link in the tree of names. Throws Unfit if heap or
-/// trees contradict themselves, or have another form than HDF5 gives them.
+/// Calls visit(message) for each attribute or link, once per tree. Throws Unfit if heap or trees
+/// contradict themselves, or have another form than HDF5 gives them.
 void each_dense_attribute(Blocks&, const DenseStore&, const std::function<void(Fields)>& visit);
 void each_dense_link(Blocks&, const DenseStore&, const std::function<void(Fields)>& visit);
 

@@ -12,9 +12,9 @@ namespace convoy::h5 {
 enum class Objects { opened, all };
 
 /// Walks from the root to every object. Throws Exit::bad_input if the root is not as Convoy writes
-/// it, or if two objects share bytes. Throws Inaccessible if the file cannot be read. Objects below
-/// the root may have any form, except with Objects::all; check_object_at() must check each of them
-/// before HDF5 opens it. Data are not read.
+/// it, or if two objects share bytes. Throws Inaccessible if the file cannot be read. Refuses other
+/// unfit objects only with Objects::all. With Objects::opened, check_object_at() must check each of
+/// them before HDF5 opens it. Data are not read.
 void check_structure(const InputBytes& file, Objects = Objects::opened);
 void check_structure(const std::string& path, Objects = Objects::opened);
 

@@ -1,5 +1,5 @@
-// Reads texts of variable length. Attributes hold 16 bytes of each: its length (4), the address of
-// a heap (8) and an index in that heap (4). Neither HDF5's heaps nor these references have
+// Reads texts of variable length. An attribute holds 16 bytes per text: its length (4), the address
+// of a heap (8) and an index in that heap (4). Neither HDF5's heaps nor these references have
 // checksums.
 #include <unistd.h>
 
@@ -51,9 +51,9 @@ public:
         all.resize(done);
         return all;
     }
-    /// Calls visit(bytes) for all blocks of the file up to `end`. Blocks overlap, so that one of
-    /// them holds each message as a whole. Skips holes, because a file of any length may consist of
-    /// them.
+    /// Calls visit(bytes) for all blocks of the file up to `end`. Blocks overlap, so that each
+    /// message lies in one of them as a whole. Skips holes, because a file of any length may be
+    /// mostly holes.
     void each_block(uint64_t end, const std::function<void(std::string_view)>& visit) const {
         constexpr size_t block = 1 << 20, with_overlap = block + longest_message - 1;
         for (uint64_t at = 0; at < end; at += block) {

@@ -38,7 +38,7 @@ void turn_upright(RgbImage& image, int orientation) {
     const int h = image.height, w = image.width;
     const bool on_its_side = orientation >= 5;
     const int rows = on_its_side ? w : h, columns = on_its_side ? h : w;
-    // The sides at which rows and columns of the stored image begin.
+    // True if stored rows are read from the last to the first; likewise for stored columns.
     const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
     const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     std::vector<uint8_t> upright(image.pixels.size());

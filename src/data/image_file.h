@@ -88,8 +88,8 @@ constexpr int64_t most_image_pixels = 100'000'000;
 /// bit for a block of 8x8 grey pixels, which is 1536 to 1. Pictures of other formats than JPEG may
 /// exceed the limit; a data set that stores files (ImageLayout::jpeg) leaves these out.
 constexpr int64_t most_pixel_bytes_a_byte = 2048;
-/// The most bytes that one byte can decode to: deflate packs at most 1032 to 1, and one of LZW's
-/// codes of 12 bits stands for at most 4096 bytes.
+/// Limits of decoded bytes per byte. Deflate packs at most 1032 to 1, which is rounded up to 1040.
+/// One of LZW's codes of 12 bits stands for at most 4096 bytes.
 constexpr int64_t most_deflate = 1040, most_lzw = 2731;
 
 /// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the format is not read
@@ -117,7 +117,7 @@ int exif_orientation(FileBytes content);
 void turn_upright(RgbImage&, int orientation);
 
 /// Return the versions of the loaded decoder libraries. libjpeg-turbo and giflib do not report
-/// theirs, so it is the version of the headers.
+/// theirs, so jpeg_version() and gif_version() return those of their headers.
 std::string jpeg_version();
 std::string png_version();
 std::string webp_version();

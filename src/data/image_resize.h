@@ -6,7 +6,7 @@
 
 namespace convoy {
 
-/// The target size. base/resample.h resizes bilinearly with antialias, and rounds once, at the end.
+/// The target size. resize() is bilinear with antialiasing (base/resample.h), and rounds once.
 struct Resize {
     enum class Kind {
         as_it_is,

@@ -122,7 +122,7 @@ private:
         }
     }
 
-    /// Checks that the file can hold all pixels, and that strips or tiles share none of its bytes.
+    /// Checks that the file can hold all pixels, and that its parts claim at most twice its bytes.
     void check_sizes() const {
         TIFF* tiff = tiff_.get();
         const bool tiled = TIFFIsTiled(tiff);

@@ -26,7 +26,7 @@ struct ByteMatrix {
 struct PickleNode {
     enum Kind { none, boolean, number, text, list, tuple, dict, matrix, dtype, name, storage, tensor } kind = none;
     int64_t value = 0;              ///< boolean or number: the value; storage or tensor: its index
-    std::string_view bytes{};       ///< text, name: the characters, e.g. "numpy.ndarray"
+    std::string_view bytes{};       ///< text, name: the characters; long or real number: its bytes
     std::vector<uint32_t> items{};  ///< list, tuple: indices of items; dict: of key, value, key, value …
     ByteMatrix array{};             ///< matrix: its content
 };

@@ -64,9 +64,9 @@ struct ShardPixels {
 };
 
 /// Opens every shard of one split read-only, and checks them against each other and the manifest
-/// before memory is allocated for them. Checksums are compared when rows are read; only `verify`
-/// reads all rows. Keeps a limited number of shards open, and reopens the others when they are
-/// read.
+/// before memory is allocated for them. Checksums are compared when rows are read, so the
+/// constructor does not notice damaged pixels. Keeps a limited number of shards open, and reopens
+/// the others when they are read.
 class SplitReader {
 public:
     /// Throws Exit::bad_input for a missing folder or split, a missing or surplus shard, or a shard
@@ -114,7 +114,7 @@ private:
     mutable std::deque<OpenShard> open_;  ///< at most most_open_, in the order in which they were opened
 };
 
-/// Throws Exit::bad_input if training and test images differ in shape or classes.
+/// Throws Exit::bad_input if training and test images differ in type, shape, classes or statistics.
 void check_same_shape(const SplitInfo& train, const SplitInfo& test, const std::string& dir);
 
 /// Writes `source` as a data set: `train_shards` training shards, and one shard for each other

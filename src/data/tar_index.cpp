@@ -152,8 +152,8 @@ private:
         const Header next(file_, at);
         return next.is_end() || next.sums_up();
     }
-    /// Returns the first byte from `at` on that is in no hole. Files of any length may consist of
-    /// holes.
+    /// Returns the offset of the first byte from `at` on that lies in no hole. Files of any
+    /// length may consist of holes.
     int64_t after_hole(int64_t at) const {
         const off_t data = ::lseek(file_.descriptor(), at, SEEK_DATA);
         if (data >= 0) return data;

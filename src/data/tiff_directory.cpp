@@ -7,7 +7,7 @@
 namespace convoy {
 namespace {
 
-/// Offsets and sizes in a file's header and directory, which BigTIFF has twice as large.
+/// Offsets and sizes in a file's header and directory, which are larger in BigTIFF.
 struct TiffLayout {
     uint64_t at_first, count_bytes, tag_bytes, number_bytes;
 };

@@ -32,7 +32,6 @@ constexpr const char* otherwise =
 
 class TorchMachine : public PickleMachine {
 public:
-    using PickleMachine::end;
     TorchMachine(std::span<const uint8_t> bytes, const std::string& where, std::vector<PickleNode>& nodes)
         : PickleMachine(bytes, where, nodes, otherwise) {}
 
@@ -115,7 +114,7 @@ private:
                       .first = first.value,
                       .shape = sides(given[2]),
                       .strides = sides(given[3])};
-        if (t.shape.size() != t.strides.size()) refuse("has a tensor with more sides than strides");
+        if (t.shape.size() != t.strides.size()) refuse("has a tensor whose shape and strides differ in length");
         const int64_t count = count_of(t.shape), held = storages[t.storage].count;
         const std::string what =
             "has a tensor of shape " + shape_text(t.shape) + " in a storage of " + std::to_string(held) + " elements";

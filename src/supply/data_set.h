@@ -1,4 +1,4 @@
-// A split in memory, where place() put it. Each rank reads its part of the rows from disk. Any rank
+// The images of a split, kept where place() decided. Each rank reads its part from disk. Any rank
 // can then train on any sample, so the order of samples does not depend on the number of ranks.
 #pragma once
 #include <functional>

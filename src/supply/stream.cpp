@@ -14,8 +14,8 @@ std::vector<RowRun> runs_of(const SplitPieces& pieces, const RowShapes& shapes) 
     return runs;
 }
 
-/// Returns the order for blocks of the wanted size. If no size is asked for, a block has room for
-/// eight runs, because runs of decoded files are large.
+/// Returns the order for blocks of the wanted size. If `asked` is 0, a block has room for eight of
+/// the largest runs, because runs of image files are large once decoded.
 StreamOrder order_of(const SplitPieces& pieces, const RowShapes& shapes, size_t asked) {
     std::vector<RowRun> runs = runs_of(pieces, shapes);
     size_t bytes = stream_block_bytes(asked, size_t(shapes[shapes.rows()].offset));

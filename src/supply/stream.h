@@ -22,8 +22,8 @@ struct StreamBlocks {
     /// Throws Exit::usage if a global batch may need images of more than the two blocks that are
     /// held.
     void check_batch(const RowShapes&, int64_t global_batch) const;
-    /// Returns the bytes of both blocks that `ranks` ranks with shared memory hold, out of `all`
-    /// ranks.
+    /// Returns the bytes that a group of `ranks` ranks needs for its part of both blocks. `all`:
+    /// number of all ranks.
     size_t memory(int ranks, int all) const;
 };
 

@@ -82,8 +82,8 @@ void Supply::post(int64_t step) {
     posted_ = step + 1;
 }
 
-/// Returns the items of a rank's share of a batch. At an audited step, those of the shares of ranks
-/// before it follow.
+/// Returns the items of a rank's share of a batch. At an audited step, appends those of the shares
+/// of the ranks before it.
 std::vector<Supply::Item> Supply::items_of(int64_t step, const std::vector<StoredRow>& rows, int rank) const {
     const int64_t epoch = step / batches_.epoch.steps();
     const int ranks = comm_.size(),

@@ -128,7 +128,7 @@ def files(folder):
     yield "long-key.pth", saved(state(Storage("0" * 65, 110))), "other names of storages"
     yield "old-long-key.pth", saved_before(state(), ["0" * 65]), "long-key.pth: is no file of torch.save()"
     yield "sides.pth", saved(state(shape=(1,) * 9, strides=(1,) * 9)), "other arguments of a tensor"
-    yield "strideless.pth", saved(state(strides=(1,))), "more sides than strides"
+    yield "strideless.pth", saved(state(strides=(1,))), "shape and strides differ in length"
     yield "runs.pth", saved({"state_dict": state(), "x": Ran(f"touch {folder}/ran")}), "wants posix.system"
     yield "eval.pth", saved(b"\x80\2cbuiltins\neval\nX\1\0\0\0" + b"1\x85R."), "wants builtins.eval"
     yield "class.pth", saved(b"\x80\2ctorchvision.models.resnet\nResNet\n)\x81."), "wants torchvision.models.resnet.ResNet"
