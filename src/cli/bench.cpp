@@ -1,6 +1,5 @@
 // convoy bench: measures the steps of a training, on synthetic images unless --data is given.
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/shell_word.h"
