@@ -37,7 +37,7 @@ constexpr const char* json_name = "accept.json";
 struct AcceptInputs {
     Fingerprints known;
     std::optional<Cluster> cluster;
-    std::optional<HeldPlace> saved;  ///< of --save-fingerprint, on rank 0
+    std::optional<HeldPlace> saved;  ///< the file of --save-fingerprint, on rank 0
 };
 
 /// Reads and checks the files before minutes are spent on levels.
@@ -50,7 +50,7 @@ AcceptInputs inputs_of(const AcceptOptions& o, const RankLayout& layout, bool ro
     return inputs;
 }
 
-/// Returns the trainings of the level bits. Their batch grows with the ranks, because each rank
+/// Returns the trainings of the level `bits`. Their batch grows with the ranks, because each rank
 /// trains at least one image.
 std::vector<BitsCase> cases_of(AcceptExtent extent, int ranks, bool gpu) {
     const int64_t batch = std::max(8, ranks), times = extent == AcceptExtent::thorough ? 10 : 1;
@@ -82,8 +82,8 @@ std::string utc_now() {
     return text;
 }
 
-/// The folder of the reports. It is opened once, because its path may lead elsewhere later, and
-/// locked against a second acceptance. Only rank 0 has one.
+/// The folder of the reports, on rank 0 only. A lock refuses a second acceptance. The folder is
+/// opened once, because its path may lead elsewhere later.
 class ReportsFolder {
 public:
     explicit ReportsFolder(const AcceptOptions& o) : folder_(path_of(o), true, false), run_(folder_.files().run()) {}
@@ -152,7 +152,7 @@ Acceptance begin(Comm& comm, const AcceptOptions& o, const RankLayout& layout, c
                        .hosts = comm.gather_all(comm.host()),
                        .options = o.recorded(device)};
     if (o.resume) {
-        // The file has no fingerprints: the level bits runs again if they are to be saved.
+        // The file has no fingerprints, so the level `bits` runs again if they are to be saved.
         const std::set<std::string> again =
             o.save_fingerprint.empty() ? std::set<std::string>{} : std::set<std::string>{"bits"};
         const std::string file = o.output + "/" + json_name;
@@ -183,7 +183,7 @@ void print_lines(Terminal& terminal, const std::string& text) {
     for (const std::string& line : split(text, '\n')) terminal.line(line);
 }
 
-/// Prints what runs, and what a cluster file is compared with.
+/// Prints version, ranks and device. Notes if a cluster file has other numbers of nodes or ranks.
 void print_head(Terminal& terminal, const RankLayout& layout, const Backend& backend, const AcceptInputs& inputs) {
     terminal.line(formatted("convoy %s (%s): %d rank%s on %d node%s, %s", version, commit(), layout.ranks,
                             layout.ranks == 1 ? "" : "s", layout.hosts, layout.hosts == 1 ? "" : "s",
@@ -219,7 +219,7 @@ int accept(Comm& comm, const std::vector<std::string>& args) {
     else
         check_same_program(comm);
     Terminal terminal(stdout, comm.root());
-    // In a log, lines of progress would hide those of the levels.
+    // A log gets progress once a minute only, because more lines would hide those of the levels.
     const Heartbeat heartbeat(comm.activity(), terminal, terminal.replaces() ? 5 : 60);
     Watchdog watchdog(comm, 600);
     BackendOptions all;

@@ -8,8 +8,8 @@
 namespace convoy {
 namespace {
 
-constexpr int64_t most_batch = 8192;       // linear scaling was shown up to there
-constexpr int64_t steps_of_an_epoch = 16;  // fewer large steps leave batch norm's averages behind
+constexpr int64_t most_batch = 8192;       // linear scaling was shown up to this batch
+constexpr int64_t steps_of_an_epoch = 16;  // with fewer, batch norm's averages lag behind
 constexpr double usual_momentum = 0.9;     // the momentum for which the rate of sgd is given
 
 /// Returns the batch that a rate is scaled with.
@@ -20,7 +20,7 @@ int64_t counted_batch(int64_t global_batch, int64_t images) {
 struct Rule {
     double rate;
     int64_t batch;  ///< the batch for which `rate` is given
-    bool root;      ///< scaled with the square root of the batch; else in proportion
+    bool root;      ///< true: scales with the square root of the batch; false: in proportion
 };
 
 Rule rule_of(const TrainOptions& o) {
@@ -45,8 +45,8 @@ Length length_of(const TrainOptions& o, int64_t global_batch, int64_t images) {
     return {epochs, epochs * of_epoch};
 }
 
-/// Returns the number of steps from which on sgd trains a deep model with the whole rate; 0:
-/// always.
+/// Returns the least number of steps of a run that gets the full rate; a shorter run gets a lower
+/// one. 0: the rate does not depend on the steps.
 double enough_steps(const TrainOptions& o) {
     if (o.optimizer != OptimizerChoice::sgd) return 0;
     if (o.model.name == "resnet18" || o.model.name == "resnet34" || o.model.name.starts_with("pyramidnet")) return 1000;

@@ -25,7 +25,7 @@ AutoRate auto_rate(const TrainOptions&, int64_t global_batch, int64_t images);
 double auto_warmup_epochs(const TrainOptions&, int64_t global_batch, int64_t images);
 
 /// Replaces rate, schedule and warm-up that are `auto` by those that the continued run recorded.
-/// Takes nothing if the recorded schedule or unit is one that must be given as an option.
+/// Takes nothing if --lr is given, or if the recorded rate needs another schedule or unit.
 void take_recorded_rates(const std::string& configuration, ParsedOptions&);
 
 /// Replaces `auto` by the numbers of `schedule`.

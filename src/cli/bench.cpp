@@ -1,6 +1,5 @@
 // convoy bench: measures the steps of a training, on synthetic images unless --data is given.
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -141,7 +140,7 @@ void write_metrics(const RunFiles& files, const Measured& all, const std::string
     metrics.publish();
 }
 
-/// Writes the file `oom` for `convoy report --scaling`: a cell of the matrix that ran out of
+/// Writes the file `oom`: from it, `convoy report --scaling` learns that a measurement ran out of
 /// memory.
 void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
                const std::string& message) {
@@ -166,7 +165,7 @@ void remove_oom(const HeldFolder& run) {
     const std::string path = run.shown("oom"), advice = "move it away, or choose another --output",
                       text = text_of_input(path, 1 << 20, advice);
     const auto j = has_modest_shape(text) ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
-    // jobs/matrix.sh makes an empty file
+    // an empty file is from jobs/matrix.sh
     if (!text.empty() && (!j.is_object() || !j.contains("batch_per_rank")))
         fail(Exit::usage, path + ": is not of a measurement; " + advice);
     run.try_to_remove("oom");

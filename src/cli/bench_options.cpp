@@ -40,9 +40,9 @@ void add_options(OptionTable& t, BenchOptions& b) {
         "replaces FILE");
 }
 
-/// Refuses options that have no meaning for logical ranks. Their operations run side by side, so
-/// that none can be timed alone. Their all-reduces sum integers, which cluster files do not
-/// describe.
+/// Refuses options that have no meaning for logical ranks. Operations of logical ranks run side by
+/// side, so none can be timed alone. Cluster files do not describe all-reduces of integers, which
+/// logical ranks need.
 void check_logical_ranks(const TrainOptions& o, BenchOptions& b) {
     if (o.virtual_ranks == 0 && o.accumulate == 0) return;
     const std::string asked = o.accumulate > 0 ? "--accumulate" : "--virtual-ranks";

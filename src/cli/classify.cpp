@@ -131,7 +131,7 @@ private:
             *to = uint8_t((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
     }
 
-    // Pictures of all threads. A few kilobytes may decode to 300 MB.
+    // Limit for the pictures of all threads, because a few kilobytes may decode to 300 MB.
     static constexpr size_t most_bytes = size_t(1) << 30;
     const int height_, width_, channels_, short_side_;
     ByteBudget decoded_{most_bytes}, resized_{most_bytes};

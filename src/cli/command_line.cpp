@@ -1,5 +1,5 @@
-// Turns Boost.Program_options' exceptions into one-line errors. Each config line is stored on its
-// own, so that a mistake in it can be reported with its line number.
+// Turns Boost.Program_options' exceptions into one-line errors. Config lines are stored one by one,
+// so that a mistake can be reported with its line number.
 #include "cli/command_line.h"
 
 #include <algorithm>

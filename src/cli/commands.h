@@ -53,7 +53,7 @@ bool runs_plans(const std::vector<std::string>& args);
 /// Runs cuDNN's plans of a model on the GPU that is here: `info --plans MODEL --run`.
 int run_plans(const std::vector<std::string>& args);
 
-// The options of each, for help. They need no MPI.
+// These return the options of each command, for help. They need no MPI.
 OptionGroups options_of_accept();
 OptionGroups options_of_bench();
 OptionGroups options_of_classify();

@@ -9,7 +9,7 @@
 
 namespace convoy {
 
-/// Texts about choices that Convoy made itself; empty if the options decided.
+/// Texts for print_setup(), about rate, stem, initial weights and frozen parameters. Empty: none.
 struct SetupNotes {
     std::string rate{}, stem{}, weights{}, trained{};
 };

@@ -29,7 +29,7 @@ std::string batch_text(const TrainSetup& s, const TrainingPrograms& t, int ranks
                      (long long)t.total_steps());
 }
 
-/// Describes the part of an image that the model sees; empty if it sees the whole image.
+/// Describes the part of an image that the model sees.
 std::string crop_text(const TrainSetup& s, const Graph& graph, const std::vector<EarlierGraph>& earlier) {
     std::string text = "squares of ";
     for (const EarlierGraph& e : earlier)

@@ -27,7 +27,7 @@ namespace {
 struct Work {
     ShardAssignment assignment;
     Source source;         ///< classes and provenance
-    std::string finished;  ///< by shard: 'y' if rank 0 found it finished, else 'n'
+    std::string finished;  ///< a letter per shard: 'y' if rank 0 found it finished, else 'n'
     ListSummary found;     ///< on rank 0
 };
 
@@ -77,10 +77,10 @@ std::string name_of(const std::string& path) {
     return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }
 
-/// Minimum of rows per shard. All images of a shard with fewer rows could be unreadable.
+/// If a shard has fewer rows than this, all of its images may turn out to be unreadable.
 constexpr double few_rows = 16;
 
-/// Returns the lists whose shards could have fewer rows than that.
+/// Returns the lists whose shards could have fewer than `few_rows` rows.
 std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, const ShardOptions& o) {
     const bool drawn = test.images.empty();
     const double rows = double(train.images.size()), in_shard = rows / double(std::max<int64_t>(1, o.train_shards));
@@ -191,8 +191,8 @@ public:
         }
         converted_ = images;
     }
-    /// Adds mean and deviation to the shards, which are known only after all shards are made.
-    /// Returns the entries for the manifest.
+    /// Adds mean and deviation to the shards. Call it after all shards are made, because only then
+    /// these numbers are known. Returns the entries for the manifest.
     std::vector<ManifestEntry> seal(const PixelStatistics& statistics) {
         const Phase phase(comm_.activity(), "checksums", "shard", 0, int64_t(records_.size()));
         const Doing doing(comm_.activity(), "completing shards");
@@ -265,8 +265,8 @@ void each_alone(Comm& comm, const ConversionFolder& folder, const std::function<
     });
 }
 
-/// Lists the images on rank 0, and prints which part of the work is left. Returns the folder's
-/// mark.
+/// Rank 0 only. Lists the images, and prints how many shards are finished already. Returns the mark
+/// for ConversionFolder::join().
 std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
     std::string mark = folder.take();
     work = list_work(o, folder.folder(), comm.activity());

@@ -15,7 +15,7 @@ struct ListSummary {
     std::vector<GivenImages> given;
     std::array<SkippedCount, skipped_kinds> skipped{};
     std::map<std::string, int64_t> formats{};  ///< ImageList::formats
-    SkippedCount in_both;                      ///< images of both splits
+    SkippedCount in_both;                      ///< images that are in both splits
     SkippedCount outside;                      ///< ImageList::outside
     bool own_test = false;                     ///< true: the source has test images; false: they were drawn
     ImageTally unreadable{};                   ///< images that were left out before rows were drawn
@@ -37,7 +37,7 @@ std::string images_by_class(const std::vector<std::string>& class_names, const s
                             const std::vector<int64_t>& test);
 
 /// Returns a line that names the classes without an image in `split`; empty if there are none.
-/// `counts`: images of each class, up to the last that has one.
+/// `counts`: images of each class; classes at the end may be missing if they have none.
 std::string classes_without_images(const std::string& split, const std::vector<std::string>& class_names,
                                    const std::vector<int64_t>& counts);
 

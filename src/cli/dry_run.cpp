@@ -53,8 +53,8 @@ void print_device(Terminal& terminal, const TrainOptions& o, const Backend& back
                       mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
 }
 
-/// Prints cuDNN's plans for a step on a chip. With a driver, compiling its engines takes a minute
-/// for a deep model.
+/// Prints cuDNN's plans for a step on a chip. If this machine has a CUDA driver, cuDNN compiles
+/// them, which takes a minute for a deep model.
 void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d, int ranks) {
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
@@ -73,7 +73,7 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     }
 }
 
-/// Checks a stream, and throws what StreamBlocks and check_batch() throw.
+/// Checks that images can be streamed. Throws what StreamBlocks and check_batch() throw.
 void check_stream(const SplitReader& reader, const Placed& placed, const TrainSetup& setup) {
     const SplitInfo& info = reader.info();
     const RowShapes shapes(info, info.ragged ? reader.places() : std::vector<ImagePlace>());

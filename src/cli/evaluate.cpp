@@ -179,7 +179,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(o.path, file, state, *backend); });
-    std::optional<ErrorAnalysis> errors;  // of rank 0; other ranks have an empty one
+    std::optional<ErrorAnalysis> errors;  // filled on rank 0, empty on other ranks
     EvalResult result;
     if (o.report) {
         const auto start = std::chrono::steady_clock::now();

@@ -51,9 +51,9 @@ std::string first_of(const std::vector<std::string>& names, size_t most = 4) {
            formatted(" and %zu more", names.size() - most);
 }
 
-/// A tensor of the file whose name is that of a parameter.
+/// A tensor in the file, with the same name as a parameter.
 struct Candidate {
-    std::vector<int64_t> dims, wanted;  ///< dimensions in the file, and in the model in the file's order
+    std::vector<int64_t> dims, wanted;  ///< dims: dimensions in the file; wanted: the model's, in the file's order
     std::function<std::vector<float>()> values;
 };
 /// The file's tensors by ParamId, and those whose name no parameter has.

@@ -41,8 +41,8 @@ std::string name_of(const Option& option) {
     return "--" + option.long_name() + (is_switch(option) ? "" : " " + value_and_default(option).first);
 }
 
-/// Returns " (required)" or " (default 0.1)". Empty if neither applies, or if `text` already says
-/// it.
+/// Returns " (required)" or " (default 0.1)". Empty if neither applies, or if `text` already names
+/// a default.
 std::string note_on(const HelpScreen& screen, const Option& option, const std::string& text) {
     for (const std::set<std::string>& names : screen.required) {
         if (!names.contains(option.long_name())) continue;

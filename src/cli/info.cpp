@@ -1,5 +1,5 @@
 // convoy info: prints versions and a table of ranks with their hosts and devices. Or it describes a
-// run, a model or a data set. Or it prints cuDNN's plans for a model on a chip.
+// run, a model or a data set. Or it prints how the steps of a model run on a chip.
 #include <algorithm>
 #include <cstdio>
 

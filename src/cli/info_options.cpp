@@ -44,8 +44,7 @@ OptionGroups options_of_info() {
 
 InfoOptions parse_info(const std::vector<std::string>& args) {
     InfoOptions o;
-    po::variables_map values = parse(description(o), args, po::positional_options_description().add("path", 1));
-    po::notify(values);
+    const po::variables_map values = parse(description(o), args, po::positional_options_description().add("path", 1));
     if (!o.path.empty() && !o.plans.empty())
         fail(Exit::usage, "--plans and " + o.path + " are two questions; leave one of them out");
     if (values.contains("run")) {

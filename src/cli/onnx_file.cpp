@@ -71,7 +71,7 @@ public:
             if (entry.param != none) layout_[entry.param] = std::move(entry);
     }
 
-    /// Appends the layers from an input of this name to "logits". Returns GraphProto.
+    /// Appends all layers. They read `input`, and write the output "logits". Returns GraphProto.
     ProtoMessage finish(const std::string& input) {
         names_[graph_.input] = in_f16() ? cast(input, input + "_f16", type_f16) : input;
         for (const Op& op : graph_.ops) std::visit([&](const auto& o) { add(o); }, op);

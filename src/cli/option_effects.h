@@ -12,13 +12,13 @@ namespace convoy {
 // Each function throws Exit::usage, naming the option and what it needs. A default value does not
 // count as given, so that the output of --print-config can be read back.
 
-/// Refuses options that need another one or contradict it. These are: a chip without --dry-run or
-/// without the precision; two ways to crop; a unit or a loss that --lr auto does not support; a
-/// schedule without its points.
+/// Refuses options that lack another one, or contradict it. Examples: --chip without --dry-run, two
+/// ways to crop, --lr auto with a unit or loss that it does not support, or --lr-schedule linear
+/// without --lr-points.
 void check_together(const TrainOptions&);
-/// Refuses options without effect, as far as the options alone show that. If a flag takes away the
-/// effect of an option in a file, that option is set to its default, because flags win over the
-/// file.
+/// Refuses options without effect, as far as the options alone show that. If the command line takes
+/// away the effect of an option in a file, sets that option to its default, because the command
+/// line wins.
 void check_effects(ParsedOptions&);
 /// Refuses options about parameters and operations that the model does not have. They are allowed
 /// in a file, because a file serves several models.

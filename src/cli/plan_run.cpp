@@ -30,7 +30,7 @@ size_t end_of_family(const std::vector<cuda::PlanSpec>& specs, size_t first) {
     return end;
 }
 
-/// Returns the command that runs lines from `line` on, counted from 1.
+/// Returns the command that runs line `line`, counted from 1, and the rest of its family.
 std::vector<std::string> command_of(const InfoOptions& o, Precision precision, size_t line) {
     std::vector<std::string> words = {"/proc/self/exe", "info"};
     const std::vector<std::pair<const char*, std::string>> options = {{"--plans", o.plans},

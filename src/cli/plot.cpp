@@ -97,8 +97,8 @@ void check_opened(const Opened& metrics, const std::string& word) {
     }
 }
 
-/// Opens and checks the metrics that the command names, and passes them to the script:
-/// WORD:FOLDER:FILE for each, the index of its word and two descriptors.
+/// Opens and checks the metrics that the command names. For each, passes WORD:FOLDER:FILE to the
+/// script: the number of its word, counted from 1, and two descriptors.
 std::vector<Opened> open_all(const std::vector<std::string>& args) {
     std::vector<Opened> all;
     std::string told;

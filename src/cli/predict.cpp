@@ -78,7 +78,7 @@ void set_known_step(PredictedTable& t, const PredictOptions& o, const Graph& gra
     t.step = model_of_known_step(known, graph.flops_per_image());
 }
 
-/// Sets the time of one rank, and the factors.
+/// Fits the model of a step to the measurements.
 void set_step(PredictedTable& t, const MeasuredFile& measured, const Cluster& cluster) {
     for (const MeasuredStep& s : measured.steps) require_network(cluster, s.nodes);
     FittedStep fit = fit_step(measured.steps, t.work, cluster);

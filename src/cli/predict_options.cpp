@@ -47,7 +47,7 @@ int64_t parse_count(const std::string& text) {
     return digits ? std::stoll(text) : 0;
 }
 
-/// Returns powers of two within a node, then whole nodes, doubled, from `low` to `high`.
+/// Returns ranks from `low` to `high`: powers of two within a node, then 1, 2, 4 … whole nodes.
 std::set<int> doubled(int64_t low, int64_t high, int ranks_per_node) {
     std::set<int> ranks;
     for (int64_t n = 1; n < ranks_per_node; n *= 2)

@@ -26,7 +26,7 @@ struct PredictOptions {
 /// Throws Exit::usage.
 PredictOptions parse_predict(const std::vector<std::string>& args);
 
-/// Returns numbers of ranks. "1..32" gives powers of two within a node, then whole nodes, doubled.
+/// Returns numbers of ranks. "1..32" gives powers of two within a node, then 1, 2, 4 … whole nodes.
 /// "1,8,16" gives these numbers. An empty text means 1 to all ranks of the cluster. Throws
 /// Exit::usage if a number of ranks does not fill its nodes.
 std::vector<int> ranks_to_predict(const std::string& text, int ranks_per_node, int nodes);

@@ -1,5 +1,5 @@
 // The lines that show the progress of a training: Convoy's own, or those of a PyTorch script that
-// Convoy replaces. Such lines are whole lines of stdout, even if other lines stand between them.
+// Convoy replaces. A script's line is a whole line of stdout; other lines may stand between.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,8 +16,8 @@ enum class LogFormat { plain, pytorch_example, mnist_linear, pyramidnet, imagene
 /// The facts about a run that the lines print.
 struct RunShape {
     int rank = 0, ranks = 1;
-    /// --batch-per-rank. true: a rank prints figures of this rank's images, as scripts under
-    /// DistributedDataParallel do; false: of all images, as under DataParallel
+    /// true (--batch-per-rank): a rank prints figures of this rank's images, as scripts under
+    /// DistributedDataParallel do; false: figures of all images, as under DataParallel
     bool batch_per_rank = false;
     int64_t total_steps = 0, steps_per_epoch = 1, log_interval = 10;
     int64_t global_batch = 0, images = 0;  ///< samples per step; images of the training split
@@ -25,8 +25,8 @@ struct RunShape {
     int64_t epochs() const { return (total_steps + steps_per_epoch - 1) / steps_per_epoch; }
 };
 
-/// Prints progress; every rank has one. The rank's Terminal decides where its lines go. The
-/// functions are called like those of RunObserver.
+/// Prints the progress of a training on one rank. The rank's Terminal decides where the lines go.
+/// The functions are called like those of RunObserver.
 class ProgressLines {
 public:
     virtual ~ProgressLines() = default;

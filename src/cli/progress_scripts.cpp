@@ -67,7 +67,7 @@ public:
     }
 
 protected:
-    /// Prints a step of an epoch; both count from 0.
+    /// Prints a step. `epoch` counts from 1, and `index`, the step in the epoch, from 0.
     virtual void print_step(int64_t /*epoch*/, int64_t /*index*/, const StepRecord&) {}
     virtual void print_training(const EpochSummary&, const std::vector<RankEpochRow>&) {}
     virtual void print_test(int64_t epoch, const EvalResult& e, bool best) {

@@ -1,4 +1,4 @@
-// The python3 that comes first in PATH is often not the one that `make deps` filled (pyenv, conda).
+// Tries /usr/bin/python3 too, because a python3 of pyenv or conda often lacks the modules.
 #include "cli/python.h"
 
 #include <fcntl.h>
@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/shell_word.h"

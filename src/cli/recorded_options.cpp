@@ -74,8 +74,8 @@ std::vector<std::string> words_of_parent() {
     return words;
 }
 
-/// Returns "mpirun -np 2 ". If this process's parent is a launcher, returns its command as it was
-/// typed; else the usual command for this number of ranks.
+/// Returns "mpirun -np 2 ": the launcher's command as it was typed, without values of variables. If
+/// this process's parent is no launcher, returns the usual command for this number of ranks.
 std::string launcher_of(const std::vector<std::string>& args, int ranks) {
     static const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "prterun", "srun"};
     std::vector<std::string> words = words_of_parent();
@@ -133,7 +133,7 @@ std::string take_recorded(const RecordedOptions& recorded, const boost::program_
                           ConfiguredValues& values) {
     if (recorded.path.empty()) return "";
     if (!recorded.failure.empty()) fail(Exit::bad_input, recorded.failure);
-    if (recorded.options.empty() && !given.data.empty()) return "";  // the run begins
+    if (recorded.options.empty() && !given.data.empty()) return "";  // a new run begins
     if (recorded.options.empty())
         fail(Exit::usage, recorded.path + ": holds no run to continue; check --output, or give --data and the other " +
                               "options of the training");

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <optional>
 
@@ -23,19 +22,10 @@
 namespace convoy {
 namespace {
 
-/// Returns "output/sweep-20261126-180000".
-std::string default_folder() {
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    char text[64];
-    std::strftime(text, sizeof text, "output/sweep-%Y%m%d-%H%M%S", localtime_r(&now, &local));
-    return text;
-}
-
-/// Returns the plan. Makes a new folder if the user names none. An existing folder with the default
-/// name is not used, because another user may have guessed the name and put runs there.
+/// Returns the trainings to start. Makes a new folder if the user names none. Never uses a folder
+/// that is there under the default name, because another user may have guessed it.
 SweepSpec plan_to_start(const std::vector<std::string>& args) {
-    const std::string folder = default_folder();
+    const std::string folder = default_run_folder("sweep");
     SweepSpec spec = parse_sweep(args, folder);
     if (spec.output != folder || !spec.trains) return spec;
     const std::string made = make_run_folder(folder);

@@ -56,15 +56,15 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Training
             .images = data.info().images};
 }
 
-/// Prints where the images are, and the transport of all-reduces; nothing on CPUs.
+/// Prints where images are, unless each node's CPUs have one copy, and the transport on GPUs.
 void print_transport(Terminal& terminal, const Placed& placed, const Backend& backend) {
     if (!placed.why.empty()) terminal.line("images    " + placed.why);
     if (const std::string transport = backend.facts().transport; !transport.empty())
         terminal.line("sums      over ranks by " + transport);
 }
 
-/// Collective. Returns the options, with those that the resumed run recorded, and rank 0's time
-/// limit.
+/// Collective. Returns the options, with those that the resumed run recorded. Sets `limit`, on
+/// rank 0 only.
 ParsedOptions read_options(Comm& comm, const std::vector<std::string>& args, TimeLimit& limit) {
     const OptionsOf options{.recorded = recorded_options(comm, args)};
     ParsedOptions parsed;

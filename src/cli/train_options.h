@@ -22,7 +22,7 @@ namespace convoy {
 /// The options of a training. parse_train_options() fills them in, most of them in the struct that
 /// uses them. Values that also depend on the data or the ranks are resolved later (train_setup.h).
 struct TrainOptions {
-    TrainOptions();  ///< not inline, because it is long
+    TrainOptions();  ///< not inline, because the generated code is long
 
     std::string data, output;
     std::string device;   ///< a name in device_choices()
@@ -56,7 +56,7 @@ struct TrainOptions {
     bool random_windows() const { return setup.augment.crop == Crop::random_resized; }
 };
 
-/// The source of an option's value that was not left to its default.
+/// An option that was given, on the command line or in a file.
 struct Given {
     std::string file;  ///< the --config file; empty: the command line
     std::string value, default_value;

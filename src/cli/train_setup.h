@@ -28,8 +28,8 @@ ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
 std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& data, const Graph& graph,
                                          const std::function<Graph(const ModelOptions&)>& build);
 Augment augment_of(const TrainOptions&, const SplitInfo& data);
-/// Returns mean and deviation as the options give them, else those of the data. Throws Exit::usage
-/// unless there is one per channel.
+/// Returns mean, deviation and short side: as the options say, else by data and image size. Throws
+/// Exit::usage unless a given list has one number per channel.
 Preprocessing preprocessing_of(const TrainOptions&, const SplitInfo& data);
 
 }  // namespace convoy

@@ -136,7 +136,7 @@ std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
                      other.stem.c_str());
 }
 
-/// Describes the choices that Convoy made because the options leave them open.
+/// Returns notes on rate, stem and frozen parameters; start_from_weights() adds the one on weights.
 SetupNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
     SetupNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;

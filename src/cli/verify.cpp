@@ -34,7 +34,7 @@ public:
             add(problem);
         }
     }
-    /// Throws the problem if there is only one. Otherwise prints each, and throws their number.
+    /// Throws the problem if there is only one. Else prints each, and throws their number as text.
     void report() const {
         if (found_.size() == 1) throw Error(found_[0]);
         for (const Error& problem : found_) std::fprintf(stderr, "convoy: %s\n", problem.what());

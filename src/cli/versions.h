@@ -11,7 +11,7 @@ Versions library_versions();
 /// Returns library_versions(), and the versions that only the backend needs on this host. On GPUs:
 /// driver, cuda, kernels, cudnn, nccl.
 Versions versions_of_run(const Backend&);
-/// Returns facts_of_host() and the GPU.
+/// Returns facts_of_host(), facts that identify the GPU, and the transport of all-reduces.
 Facts environment_of_run(const Backend&);
 
 }  // namespace convoy
