@@ -1,5 +1,5 @@
-// The interface between Convoy and its devices. A program calls it while it is built, and then
-// replays a tape. A step takes no arguments: its data set or staged batch, permutation, schedule
+// The interface between Convoy and its devices. A backend builds the tape of each program once, and
+// then replays it. A step takes no arguments: its data set or staged batch, permutation, schedule
 // and counters already lie on the device. Backend has one part per task; a function takes the
 // smallest part that suffices.
 #pragma once
@@ -36,8 +36,8 @@ struct DeviceFacts {
     int threads = 1;          ///< CPU threads that compute
     std::string placement{};  ///< which processors of the host this rank's threads run on
     std::string links{};      ///< how the device is linked to others and to the host; empty on CPUs
-    /// The transport of all-reduces: "NCCL over P2P/CUMEM, NET/IB/GDRDMA". It is empty if unknown,
-    /// with one rank, and on CPUs, where MPI chooses.
+    /// The transport of all-reduces: "NCCL over P2P/CUMEM, NET/IB/GDRDMA", or "NCCL" if its log
+    /// shows no more. It is empty with one rank, and on CPUs, where MPI chooses.
     std::string transport{};
     /// Bytes of a gradient bucket, the same on all ranks. Buckets are so large that the latency of
     /// an all-reduce does not matter.
@@ -128,7 +128,7 @@ public:
     virtual std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) = 0;
 
     Backend& lane(int) override { return *this; }
-    // The first all-reduces floats, the second the integers of logical ranks.
+    // The first all-reduces the integers of logical ranks, the second floats.
     using LogicalLanes::allreduce;
     using TapeBuilder::allreduce;
 

@@ -17,7 +17,7 @@ int first_capability();
 bool probe_plans(const std::vector<PlanSpec>&, const std::function<void(const std::string&)>& say);
 }  // namespace cuda
 
-/// The functions of cuda_queries.h that the shared object answers, under their names there.
+/// The functions of the shared object, which those of cuda_queries.h call.
 struct CudaEntry {
     /// the commit that the object was built from; the first field, so that any build can read it
     const char* commit;

@@ -140,8 +140,8 @@ public:
     /// Finishes a step; called after side_by_side(). Waits for all all-reduces started so far, and
     /// for the largest exponents of all ranks. Then writes the whole gradient arena: each sum,
     /// rounded once. A tensor in which some gradient was not finite gets NaN. Finally sets tops,
-    /// seen, redo and sums for the next step. `redo` asks to repeat this step, because a finite
-    /// tensor had a gradient with an exponent above its `top`.
+    /// seen, redo and sums for the next step. `redo` asks to repeat this step. It is 1 if a
+    /// finite tensor had a gradient with an exponent above its `top`.
     virtual void finalize_exact(const ExactSums&, float* gradients, Tape&) = 0;
 
 protected:

@@ -20,8 +20,8 @@
 //   all-reduce                   2^50 + 2^28, in any order; times 2^-52: 0.25 + 2^-24
 //
 // Floats that are added in this order give 0.25 + 2^-25, because 0.5 + 2^-25 rounds to 0.5. In
-// another order they give 0.25 + 2^-24. A double sum can also depend on the order, because carries
-// need some of its 53 bits. The integer sum is rounded once, to a float.
+// another order they give 0.25 + 2^-24. A double sum can also depend on the order, if gradients
+// span more than its 53 bits. The integer sum is rounded once, to a float.
 //
 // Suppose that logical rank 2 has a gradient of 300 in this step. Its exponent 9 is above top = 8.
 // finalize_exact() sets `redo` on both ranks, and top = 9 + 8 = 17. The trainer then repeats the
@@ -51,7 +51,7 @@ CONVOY_HD int32_t exponent_of(uint32_t magnitude) {
     return biased == 255 ? exponent::not_finite : biased == 0 ? exponent::of_zero : biased - 126;
 }
 
-/// Returns a tensor's exponent for the next step if this step's largest gradient had `seen`.
+/// Returns a tensor's exponent for the next step, if this step's largest exponent was `seen`.
 CONVOY_HD int32_t next_top(int32_t top, int32_t seen) {
     return seen == exponent::of_zero || seen == exponent::not_finite ? top : seen + exponent::headroom;
 }

@@ -24,7 +24,7 @@ struct Counters {
 /// bucket's all-reduce sums them too.
 struct BatchStats {
     float loss_sum = 0;           ///< summed, not averaged, cross-entropy
-    float correct = 0, top5 = 0;  ///< images whose label has the best logit, one of the five best; below 2^24
+    float correct = 0, top5 = 0;  ///< images whose label has the best logit, or one of the best five; exact below 2^24
     float stop = 0, checkpoint = 0, snapshot = 0;  ///< number of ranks with this request
     /// 1 if Backend::update skipped the step because its loss or a gradient was not finite
     float skipped = 0;

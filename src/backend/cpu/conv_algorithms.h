@@ -31,7 +31,7 @@ namespace convoy::cpu {
 
 /// Features that the processor has and oneDNN may use.
 struct Capabilities {
-    bool avx512 = false;  ///< has AVX-512, and the compiler can compile for it (winograd_absent.cpp)
+    bool avx512 = false;  ///< has AVX-512; Winograd also needs a compiler for it (winograd_absent.cpp)
     bool bf16 = false;    ///< GEMMs in bf16: AVX-512 bf16 or AMX
     bool amx = false;     ///< AMX in bf16
 };
@@ -59,8 +59,8 @@ struct ConvSpec {
     double flops() const;            ///< per image
     int images(double flops) const;  ///< batch size that takes about `flops`, at most 64 MiB and 1,024 images
 };
-/// Returns the FLOPs of each timed run of one of `specs` convolutions; fewer when there are many. A
-/// run has many, because Winograd transforms weights once per batch: small batches would hide its
+/// Returns the FLOPs of each timed run of one of `specs` convolutions; fewer when there are many,
+/// but at least 0.5e9. Winograd transforms weights once per batch, so small batches would hide its
 /// gain. The runs of all convolutions together take a few seconds.
 double trial_flops(size_t specs, int threads);
 

@@ -113,7 +113,7 @@ private:
     Comm& comm_;
     BackendOptions options_;
     int threads_ = 1;
-    std::shared_ptr<MemoryBudget> budget_;  // memory left when the first backend was created; shared by lanes
+    std::shared_ptr<MemoryBudget> budget_;  // memory left when the backend was created; shared by its lanes
     dnnl::engine engine_;
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;

@@ -22,7 +22,7 @@ public:
     void progress();
     void wait();
 
-    // All-reduces of integers that several lanes add to first:
+    // Several lanes add to a bucket of integers before its all-reduce:
     /// Registers a bucket that `lanes` lanes add to. Returns the same index if it is already
     /// registered.
     size_t bucket(int64_t* values, size_t count, int lanes);
@@ -55,7 +55,7 @@ private:
 
     MPI_Comm comm_, world_;
     int size_;
-    std::vector<MPI_Request> requests_;  // all since the last time that none was in flight; null: ended
+    std::vector<MPI_Request> requests_;  // all that were started since none was in flight; null: ended
     std::vector<int> ended_;             // scratch of MPI_Testsome, as large as requests_
     int in_flight_ = 0;
     double waited_ = 0;

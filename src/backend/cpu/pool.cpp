@@ -5,14 +5,17 @@
 namespace convoy::cpu {
 namespace {
 
+dnnl::memory::dims both(int n) { return {n, n}; }  // vertical and horizontal
+
+dnnl::algorithm algorithm_of(const Pool& op) {
+    return op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
 dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Pool& op, const Tensor& x,
                                                    const Tensor& y, bool training) {
-    const auto algorithm =
-        op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
     const auto prop = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0},
-        pad{op.pad, op.pad};
-    return {engine, prop, algorithm, nhwc(x), nhwc(y), stride, kernel, dilation, pad, pad, Calls::attributes()};
+    return {engine,       prop,         algorithm_of(op),   nhwc(x), nhwc(y), both(op.stride), both(op.kernel), both(0),
+            both(op.pad), both(op.pad), Calls::attributes()};
 }
 
 }  // namespace
@@ -41,12 +44,9 @@ void CpuBackend::backward(const Pool& op, const OpArguments& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     if (!dx.data) return;
     const auto hint = forward_desc(engine_, op, x, y, true);
-    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0},
-        pad{op.pad, op.pad};
-    const auto algorithm =
-        op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
-    const dnnl::pooling_backward::primitive_desc pd(engine_, algorithm, nhwc(dx), nhwc(dy), stride, kernel, dilation,
-                                                    pad, pad, hint, Calls::attributes());
+    const dnnl::pooling_backward::primitive_desc pd(engine_, algorithm_of(op), nhwc(dx), nhwc(dy), both(op.stride),
+                                                    both(op.kernel), both(0), both(op.pad), both(op.pad), hint,
+                                                    Calls::attributes());
     Calls calls(engine_, stream_, temporary_);
     const auto target = calls.target(DNNL_ARG_DIFF_SRC, dx, nhwc(dx), b.accumulate[op.x]);
     std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_DIFF_DST, nhwc(dy), dy.data), target};

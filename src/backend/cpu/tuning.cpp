@@ -96,8 +96,8 @@ void CpuBackend::tune(const ProgramShape& program) {
     const TunedConvs all = parse_tuned_convs(text),
                      known = known_of(all, wanted, has_, std::isfinite(options_.tune_seconds));
     std::erase_if(wanted, [&](const ConvSpec& s) { return known.contains(s.key()); });
-    // Measure only if the file can keep it, because otherwise two runs would not compute the same
-    // bits.
+    // Measure only if the file can keep the times, because otherwise two runs would not compute the
+    // same bits.
     TunedConvs mine = text == none_kept ? TunedConvs{} : measure(wanted);
     if (usable) warn_of_untimed(wanted, mine, has_);
     const std::string agreed = comm_.gather_all(text_of(mine))[first];

@@ -1,5 +1,5 @@
-// Weights in the form that Winograd's GEMMs read: transformed, in panels, once per step and
-// direction. Sums of weight gradients have the same layout.
+// Weights in the form that Winograd's GEMMs read: transformed and in panels. Sums of weight
+// gradients have the layout of one panel.
 #pragma once
 #include "backend/cpu/winograd_tiles.h"
 

@@ -1,5 +1,5 @@
-// Written from published figures; on a machine with the GPU, cudnn-frontend's
-// DeviceProperties::serialize gives the exact text.
+// The descriptions are made from published figures. On a machine with the GPU,
+// Cudnn::description() returns the exact text.
 #include "backend/cuda/chips.h"
 
 #include <cuda_runtime_api.h>
@@ -14,10 +14,10 @@
 namespace convoy::cuda {
 namespace {
 
-/// Figures that only cuDNN asks for: bytes, blocks and threads of a multiprocessor, kHz.
+/// Figures that only cuDNN asks for: shared memory and L2 cache in bytes, clocks in kHz.
 struct Details {
-    int shared_memory;  ///< limit for a block that asks for more than the usual 48 KiB
-    int blocks, threads, clock, l2, memory_clock;
+    int shared_memory;                             ///< limit for a block that asks for more than the usual 48 KiB
+    int blocks, threads, clock, l2, memory_clock;  ///< blocks and threads: at most on a multiprocessor
 };
 // In the order of known_chips. Below 8.0 nothing of a block's shared memory is reserved.
 constexpr Details details[] = {
@@ -50,11 +50,11 @@ std::string chip_description(const std::string& name) {
 }
 
 Driver load_driver_or_stub() {
-    // Once a library is loaded, later calls find it by its own name.
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) return Driver::real;
     Dl_info library{};
     if (!dladdr(reinterpret_cast<const void*>(&cudnnGetVersion), &library) || !library.dli_fname) return Driver::none;
     const std::string path = library.dli_fname;
+    // The stub calls itself libcuda.so.1 (soname), so that cuDNN finds it by that name later.
     const std::string stub = path.substr(0, path.rfind('/')) + "/stubs/libcuda.so";
     return dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL) ? Driver::stub : Driver::none;
 }

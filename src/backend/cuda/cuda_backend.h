@@ -154,8 +154,8 @@ private:
     /// Copies the running statistics that plans wrote to their final place. It comes after the
     /// forward of all ops.
     void commit_running(const OpArguments&, Tape&);
-    /// Prints a line once, about what runs instead of plans that cuDNN lacks. Only rank 0 prints;
-    /// lines of other ranks wait for share_notes().
+    /// Prints each line about the selection of plans once. Only rank 0 prints; lines of other ranks
+    /// wait for share_notes().
     void note(const std::string& line);
     /// Prints the lines that other ranks noted, on rank 0. Collective.
     void share_notes();

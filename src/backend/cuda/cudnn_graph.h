@@ -18,7 +18,7 @@ class Cudnn {
 public:
     explicit Cudnn(cudaStream_t);  ///< throws Exit::usage if cuDNN cannot use the device
     static Cudnn of_chip(const std::string& description);
-    /// Returns cuDNN's description of a present device, as of_chip() takes it; for chips.cpp.
+    /// Returns cuDNN's description of a present device, as of_chip() takes it, for chips_test.cpp.
     static std::string description(int device);
     ~Cudnn();
     Cudnn(Cudnn&&) noexcept;

@@ -8,7 +8,7 @@
 
 namespace convoy::cuda {
 
-/// Facts that the driver reports; valid without a GPU too.
+/// Facts about this machine's driver and GPUs, and about this build; valid without a GPU too.
 struct Found {
     /// newest CUDA version the driver can run, 1000 * major + 10 * minor; 0: no driver
     int driver = 0;

@@ -68,7 +68,7 @@ void PlanBuilder::repeat(const std::string& family) {
         const auto is_this = [&, &k = key](const Task& t) { return t.key == k; };
         if (order.family != family || std::any_of(queue_.begin(), queue_.end(), is_this)) continue;
         order.stop.request_stop();
-        queue_.push_front(task_of(key, order));  // because it was queued before all that is left
+        queue_.push_front(task_of(key, order));  // in front, because it was queued before the rest
     }
     wake_.notify_all();
 }

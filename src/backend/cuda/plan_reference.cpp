@@ -8,7 +8,7 @@
 namespace convoy::cuda {
 namespace {
 
-constexpr double most_work = 3e7;  // multiplications for an output
+constexpr double most_work = 3e7;  // multiplications for all samples of an output
 constexpr size_t most_samples = 2000, least_samples = 8, most_channels = 4, rows_of_channel = 200;
 
 /// Returns true for operands of one element per channel.

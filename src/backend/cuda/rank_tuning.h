@@ -1,5 +1,5 @@
-// Makes all ranks of a job use the same plans: some ranks measure for the others. Checkpoints store
-// the tuned plans as text.
+// Makes ranks with the same kind of GPU use the same plans: some ranks measure for the others.
+// Checkpoints store the tuned plans as text.
 #pragma once
 #include "backend/cuda/plans.h"
 #include "comm/comm.h"

@@ -43,7 +43,6 @@ public:
         settle();
         return static_cast<char*>(block_->get()) + p.offset;
     }
-    size_t bytes() const { return bytes_; }
     /// Changes when the address does.
     int generation() const { return generation_; }
 
