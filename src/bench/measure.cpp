@@ -46,7 +46,7 @@ private:
     std::optional<Clock::time_point> began_;
 };
 
-/// Returns the steps between reports, at most `most`. A report must end at the end of the warm-up,
+/// Returns the steps between reports, at most `most`. One report must come when the warm-up ends,
 /// because the clock starts there.
 int64_t report_interval(int64_t most, int64_t warmup) {
     int64_t interval = most;
@@ -148,8 +148,8 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();
         const bool in_f32 = std::any_of(work.begin(), work.end(), [](const auto& w) { return w.second.f32 > 0; });
-        // all ranks must pass the same value, because they measure together, even ranks without
-        // samples
+        // All ranks must pass the same value, because they measure together. Ranks without samples
+        // do not know it.
         r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype, comm.max(in_f32 ? 1 : 0) > 0);
     }
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;

@@ -21,8 +21,8 @@ constexpr int64_t horovod_steps = 10;
 /// times the median of |v - median(v)|. The total is over wall time.
 std::string tf_cnn_text(const BenchResult&, const std::vector<TrainRow>& steps);
 
-/// Returns a line per ten steps, then the mean +- 1.96 deviations of these rates, per rank and for
-/// all ranks together.
+/// Returns a line with the rate of each ten steps. Then follows the mean +- 1.96 deviations of
+/// these rates, per rank and for all ranks together.
 std::string horovod_text(const BenchResult&, const std::vector<TrainRow>& steps);
 
 }  // namespace convoy

@@ -141,9 +141,9 @@ void Comm::wait_for_all() {
 }
 
 namespace {
-template <class T> T reduced(Activity& activity, T value, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+int64_t reduced(Activity& activity, int64_t value, MPI_Op op, MPI_Comm comm) {
     const Doing doing(activity, "sum or maximum of one number");
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, type, op, comm);
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, op, comm);
     return value;
 }
 }  // namespace
@@ -168,9 +168,8 @@ std::string Comm::broadcast(const std::string& text, int from) {
     return result;
 }
 
-double Comm::sum(double v) { return reduced(*activity_, v, MPI_DOUBLE, MPI_SUM, native_->world); }
-int64_t Comm::sum(int64_t v) { return reduced(*activity_, v, MPI_INT64_T, MPI_SUM, native_->world); }
-int64_t Comm::max(int64_t v) { return reduced(*activity_, v, MPI_INT64_T, MPI_MAX, native_->world); }
+int64_t Comm::sum(int64_t v) { return reduced(*activity_, v, MPI_SUM, native_->world); }
+int64_t Comm::max(int64_t v) { return reduced(*activity_, v, MPI_MAX, native_->world); }
 
 void Comm::average(std::vector<float>& values) {
     const Doing doing(*activity_, "average over all ranks");

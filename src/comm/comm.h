@@ -36,7 +36,6 @@ public:
     void wait_for_all();
     void broadcast(void* data, size_t bytes, int from = 0);
     std::string broadcast(const std::string&, int from = 0);
-    double sum(double);
     int64_t sum(int64_t);
     int64_t max(int64_t);
     /// Replaces each value by its mean over ranks. Values that are equal on all ranks keep their

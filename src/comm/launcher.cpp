@@ -15,7 +15,7 @@
 namespace convoy {
 
 Grace launcher_grace(const std::string& library) {
-    constexpr Grace of_4{.to_term = 1, .to_kill = 2};  // odls_base_sigkill_timeout, twice
+    constexpr Grace of_4{.to_term = 1, .to_kill = 2};  // odls_base_sigkill_timeout before each signal
     constexpr Grace of_5{.to_term = 0.25, .to_kill = 0.5};
     int major = 0;
     std::sscanf(library.c_str(), "Open MPI v%d.", &major);

@@ -36,9 +36,9 @@ void check_session_folder();
 /// Call it first in main; child processes inherit the setting.
 void ask_no_display();
 
-/// While this object lives, and if no launcher started this process, OpenMPI starts without its
-/// daemon, its folder, its search for network cards and its open ports. This saves 0.3 s. It does
-/// so by environment variables, and leaves those that are already set.
+/// Environment variables for a process that no launcher started; unset again by the destructor.
+/// OpenMPI then starts without its daemon, its folder, its search for network cards and its open
+/// ports. This saves 0.3 s. Variables that are already set stay unchanged.
 class SingleProcess {
 public:
     SingleProcess();

@@ -23,8 +23,8 @@ public:
 
     /// Sets the folder for the ranks' reports: RUN/stalled. It is created when it is needed.
     void report_to(const std::string& folder);
-    /// Opens the folder above the reports' folder, which must exist by now. Reports then go there
-    /// even if another folder gets its path later. Hosts that do not share it use the path.
+    /// Opens the run folder, which must exist by now. Reports then go into this folder, even if
+    /// another one gets its path later. A host that has no such folder uses the path.
     void hold_reports();
 
 private:

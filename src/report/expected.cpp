@@ -68,7 +68,7 @@ StepPrediction expected_step(const RunOnCluster& run, const Cluster& cluster) {
     StepModel model = usual_factors();
     model.alone.measured[run.batch] = run.compute_seconds;
     const Cluster as_ran = as_run(cluster, run.nodes, run.ranks);
-    model.ranks_of_times = as_ran.ranks_per_node;  // compute time includes the host loss and interference
+    model.ranks_of_times = as_ran.ranks_per_node;  // the measured time includes the slowdowns h and kappa
     model.interference.value = 0;
     const StepWork work{
         .gradients = ready_gradients(build_model(run.model)), .batch = run.batch, .bucket_bytes = run.bucket_bytes};

@@ -43,8 +43,8 @@ void refuse_mixed_sizes(const std::vector<ScalingRun>& runs) {
     }
 }
 
-/// Fills in what runs that ran out of memory did not record. The values come from a run that agrees
-/// in what they recorded.
+/// Fills in values that an out-of-memory run did not record. They come from another run whose
+/// model, precision, size and device agree, as far as they are known.
 void complete(std::vector<ScalingRun>& runs) {
     for (ScalingRun& r : runs) {
         if (!r.out_of_memory) continue;

@@ -118,8 +118,8 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
 }
 
 /// Returns the size that the model sees of images "238x273x3". `option` is --image-size: a side
-/// ("64"), or sides that grow ("160:0,192:10"), of which the last counts. Otherwise returns
-/// `images`.
+/// ("64"), or sides that grow ("160:0,192:10"), of which the last counts. Returns `images` if the
+/// option has another form.
 std::string seen_size(const std::string& images, const std::string& option) {
     const size_t last = option.rfind(',') + 1, channels = images.rfind('x');  // 0 without a comma
     const int side = std::atoi(option.c_str() + last);

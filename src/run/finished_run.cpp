@@ -29,7 +29,7 @@ bool is_finished(const RunPlace& place, const Identity& run, int64_t total_steps
     const std::vector<EventRow>& events = file.rows<EventRow>();
     const auto recorded = file.run.find("configuration");
     if (recorded == file.run.end() || events.empty()) return false;
-    // Other runs should have checkpoints: these are lost, or their file system is not mounted.
+    // If a run keeps checkpoints but has none, they are lost, or their file system is not mounted.
     const bool keeps_none =
         config_value(recorded->second, "keep") == "0" || config_value(recorded->second, "checkpoint-every") == "none";
     const bool finished = keeps_none && events.back().kind == "done" && events.back().step == total_steps;

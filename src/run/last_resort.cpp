@@ -13,8 +13,8 @@ namespace {
 
 constexpr double look = 0.02;  // seconds between two looks at the signals
 
-/// Returns the seconds that a training has to end by itself: without mpirun 0.25, else a quarter of
-/// the time to a SIGKILL.
+/// Returns the seconds that a training has to end by itself: with mpirun a quarter of the time from
+/// its SIGTERM to its SIGKILL, else 0.25.
 double patience(bool of_mpirun) {
     const Grace grace = launcher_grace();
     return of_mpirun ? (grace.to_kill - grace.to_term) / 4 : 0.25;
@@ -57,7 +57,7 @@ void LastResort::watch() {
 
 void LastResort::before_the_end() {
     if (!trainer_.snapshot_step())
-        requests_.checkpoint = 1;  // steps are short, so it is taken after the current one
+        requests_.checkpoint = 1;  // steps are short: the training takes one after the current step
     else if (std::optional<Checkpoint> c = trainer_.snapshot(actions_.saved_step()))
         save(std::move(*c));
 }

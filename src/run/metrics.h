@@ -22,9 +22,9 @@ struct MetricsResume {
     bool evaluation_due = false;  ///< the evaluation at `step` will be repeated
 };
 
-/// Returns the number of steps per row of /train: `wanted`, unless that is 0. Otherwise it is 1 up
-/// to a million steps. For longer runs it is the least number that gives at most a million rows,
-/// which are 72 MB. Other tables have all their rows.
+/// Returns the number of steps per row of /train: `wanted` if above 0, else 1 for runs of up to a
+/// million steps. For longer runs it is the least number that gives at most a million rows, which
+/// are 72 MB. Other tables have all their rows.
 constexpr int64_t steps_between_rows(int64_t total_steps, int64_t wanted = 0) {
     if (wanted > 0) return wanted;
     constexpr int64_t most_rows = 1'000'000;

@@ -71,7 +71,7 @@ public:
     /// All arguments but the description must outlive this.
     Recorder(Comm&, Backend&, const State&, RunObserver&, RunDescription);
 
-    // Rank 0 only, in this order:
+    // Rank 0 only, except start() and record_failure(). Call them in this order:
     /// Makes or reuses the folder. Returns the checkpoint to resume from, if there is one. Renames
     /// checkpoints of later steps. Throws Exit::io, Exit::usage, Exit::bad_input.
     std::optional<Checkpoint> open_folder(int64_t total_steps);
@@ -81,10 +81,10 @@ public:
     void open_metrics(const Trainer&);
     /// Collective. Records the ranks, and starts sampling the devices.
     void start(int64_t step);
-    /// Rank 0 only. Writes the model and the event that ends the run. `stopped_by`: the reason if
-    /// the trainer was stopped. Throws Exit::io if the result of the run is not on disk.
+    /// Writes the model and the event that ends the run. `stopped_by`: the reason if the trainer
+    /// was stopped. Throws Exit::io if the result of the run is not on disk.
     void finish(const Trainer&, const std::string& stopped_by);
-    /// Records in the metrics, if they were opened, why the run ends.
+    /// Records in the metrics, if they were opened, why the run ends. Other ranks do nothing.
     void record_failure(int64_t step, const std::string& message);
 
     // Rank 0 only, from any thread: for LastResort.

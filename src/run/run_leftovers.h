@@ -20,8 +20,8 @@ void remove_run(const RunFiles&);
 /// Returns a warning if the folder is another user's, or if every user may write there; else "".
 /// The warning advises to choose another folder for `option`.
 std::string warning_of_owner(const HeldFolder& run, const std::string& option = "--output");
-/// Returns a warning if every user may replace the folder by another one; else "". Assumes that a
-/// group's write permission is intended.
+/// Returns a warning if the folder's parent is another user's, or if every user may replace the
+/// folder; else "". Assumes that a group's write permission is intended.
 std::string warning_of_parent(const HeldFolder& run);
 
 }  // namespace convoy

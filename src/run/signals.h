@@ -16,7 +16,7 @@ bool take_continued();
 /// Returns the name of the first signal after which a SIGKILL may follow (SIGTERM, SIGHUP,
 /// SIGXCPU); null if none came.
 const char* ending_signal();
-/// Returns the name of the first of all these signals that came ("SIGUSR1"); null if none came.
+/// Returns the name of the first of the six signals that came ("SIGUSR1"); null: none.
 const char* signal_received();
 /// Returns a text for people: the first signal that came, and its probable sender. Empty if none
 /// came.

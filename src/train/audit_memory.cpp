@@ -11,7 +11,7 @@ AuditMemory::AuditMemory(Backend& backend, const State& state, const LogicalRank
     : backend_(backend), state_(state) {
     sums_ = backend.allocate(words * sizeof(uint64_t));
     running_ = backend.allocate(std::max<size_t>(size_t(lanes) * state.running().bytes(), 1));
-    // Lanes after the first lend their arenas, because the sums already contain their gradients.
+    // Reuses arenas of `exact`, because their gradients are already in the sums when an audit runs.
     for (int lane = 0; lane < lanes; ++lane)
         gradients_.push_back(exact && lane > 0 && lane < exact->lanes()
                                  ? exact->arena(lane)

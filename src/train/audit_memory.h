@@ -13,8 +13,8 @@ namespace convoy {
 
 class AuditMemory {
 public:
-    /// Allocates the memory for `lanes` lanes. Lanes of `exact` after its first lend their gradient
-    /// arenas. `exact` null: there are no logical ranks. All arguments must outlive this.
+    /// Allocates the memory for `lanes` lanes. Lanes after the first use the gradient arenas of
+    /// `exact`, if it has them. `exact` null: no logical ranks. All arguments must outlive this.
     AuditMemory(Backend&, const State&, const LogicalRanks* exact, int lanes);
 
     /// Returns the operands of a program in a lane that computes another rank's share.

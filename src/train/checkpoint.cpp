@@ -140,8 +140,8 @@ void write_checkpoint(const HeldPlace& place, const Checkpoint& c, const State& 
 
 namespace {
 
-/// Writes, syncs and renames a file of `values`, like a checkpoint. Returns the seconds for that,
-/// after it has opened the file.
+/// Writes, syncs and renames a file of `values`, like a checkpoint, and returns the seconds for
+/// that. Then opens the file, because a checkpoint must be readable.
 double seconds_of_trial(const HeldPlace& place, const std::vector<float>& values) {
     const Clock::time_point start = Clock::now();
     write_file(place, [&](hid_t file, const std::string& path) {
@@ -169,7 +169,7 @@ double estimated_seconds(const HeldFolder& folder, size_t bytes) {
     const size_t count = std::clamp<size_t>(bytes, trial_bytes, size_t(32) << 20) / sizeof(float);
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
-    const std::string own = make_trial(folder);  // RunFolder removes it if this run is killed
+    const std::string own = make_trial(folder);  // if this run is killed, the next run in the folder removes it
     try {
         const double seconds = seconds_of_trial({HeldFolder(folder, own), "trial.h5"}, values);
         remove_trial(folder, own);

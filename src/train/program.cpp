@@ -247,8 +247,8 @@ private:
         return {operands_.arena + begin, {1, 1, 1, int(end - begin)}, DType::f32};
     }
 
-    /// Adds a bucket to the checksum. Of the batch sums only loss and hits count, because requests
-    /// differ between ranks.
+    /// Adds a bucket to the checksum. Leaves out batch sums other than loss and hits, because
+    /// requests differ between ranks.
     void add_to_checksum(const Bucket& b) {
         if (!c_.checksum) return;
         constexpr size_t hits_end = 3;  // BatchStats::loss_sum, correct and top5

@@ -238,7 +238,7 @@ void Trainer::hand_over(bool only_model, TrainListener& listener) {
     listener.on_checkpoint(std::move(c));
 }
 
-// The backend has skipped the updates of these steps, on all ranks.
+// A record says `skipped` if the backend skipped the update of its step, on all ranks.
 bool Trainer::handle_skipped(const std::vector<StepRecord>& records, TrainListener& listener) {
     const auto failed = std::find_if(records.begin(), records.end(), [](const StepRecord& r) { return r.skipped; });
     if (setup_.on_nan == OnNan::stop) stop_not_finite(*failed);

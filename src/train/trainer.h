@@ -37,8 +37,8 @@ public:
     virtual void before_checkpoint() {}
     /// Receives a copy of the whole state, which is complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
-    /// On rank 0, returns the newest checkpoint, to which the run rolls back after step `failed`;
-    /// nothing if there is none. Other ranks return nothing. Later steps are reported again.
+    /// On rank 0, returns the newest checkpoint. The run rolls back to it after step `failed`, and
+    /// reports the steps since then again. Returns nothing if there is none, and on other ranks.
     virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 

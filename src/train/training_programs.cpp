@@ -269,8 +269,8 @@ void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& upda
     build_audits(r, stage);
 }
 
-/// Builds programs that compute the shares of the ranks before this one, whose gradients are not
-/// all-reduced.
+/// Builds programs that compute the shares of the ranks before this one. They all-reduce no
+/// gradients.
 void TrainingPrograms::build_audits(Runnable& r, const Stage& stage) {
     for (int distance = 1; distance <= audited_ranks(); ++distance) {
         Tape tape;
@@ -367,8 +367,8 @@ std::optional<AuditVerdict> TrainingPrograms::run(const Runnable& program, int64
     return verdict;
 }
 
-// All ranks have the same rows, so all of them vote or none does. The weights are still those of
-// the step, and the staged batch too.
+// All ranks have the same rows, so all of them vote or none does. The weights and the staged batch
+// are still those of the step.
 AuditVerdict TrainingPrograms::audit(const Runnable& program) {
     program.audits[0]();
     std::vector<AuditRow> rows = audit_->rows(comm_);
