@@ -1,18 +1,25 @@
 #include "train/run_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <mutex>
 
+#include "base/durable.h"
+#include "base/file_error.h"
 #include "base/folder.h"
+#include "base/shell_word.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* checkpoints_name = "checkpoints";
+constexpr const char* owner_name = "run.txt";  // in a linked checkpoints folder: the path of its run
 
 bool is_link(const std::string& path) {
     std::error_code unknown;
@@ -33,6 +40,38 @@ void check_is_no_other_run(const HeldFolder& run, const HeldFolder& checkpoints)
             fail(Exit::io, checkpoints.shown() + ": is a link into another run, " + other->real_path() +
                                ", whose checkpoints this one would replace; choose another --output, or put a folder "
                                "in the link's place");
+}
+
+/// Returns the first line of a small file; empty if it cannot be read.
+std::string line_of(const HeldFolder& folder, const std::string& name) {
+    if (!folder.has(name)) return "";
+    const Descriptor file = folder.open_existing(name, O_RDONLY | O_NONBLOCK);
+    char text[PATH_MAX + 1];
+    const ssize_t bytes = ::read(file.fd(), text, sizeof text);
+    const std::string line(text, size_t(std::max<ssize_t>(bytes, 0)));
+    return line.substr(0, line.find('\n'));
+}
+
+/// Throws if a linked folder has checkpoints, and they are not known to be this run's. A run folder
+/// from elsewhere may have a link to the checkpoints of any run.
+void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) {
+    std::error_code error;
+    const std::vector<std::string> names = checkpoints.names(error);
+    const auto is_step = [](const std::string& name) { return name.starts_with("step-"); };
+    const std::string owner = line_of(checkpoints, owner_name), own = run.real_path();
+    if (owner == own || (!error && std::none_of(names.begin(), names.end(), is_step))) return;
+    fail(Exit::io, checkpoints.shown() + ": is a link to " + checkpoints.real_path() + ", which has checkpoints of " +
+                       (owner.empty() ? "an unknown run" : "the run " + owner) +
+                       "; choose another --output, or if they are this run's: echo " + shell_word(own) + " > " +
+                       shell_word(checkpoints.real_path() + "/" + owner_name));
+}
+
+/// Notes in a linked folder whose checkpoints it holds.
+void note_owner(const HeldFolder& run, const HeldFolder& checkpoints) {
+    const std::string line = run.real_path() + "\n";
+    if (line_of(checkpoints, owner_name) + "\n" == line) return;
+    const Descriptor file = checkpoints.replace(owner_name);
+    if (!write_all(file.fd(), line.data(), line.size())) cannot_write(checkpoints.shown(owner_name));
 }
 
 /// Throws if a folder that was just made is not empty, because then another one replaced it.
@@ -65,12 +104,16 @@ struct RunFiles::Folders {
         if (::fstatat(in.fd(), checkpoints_name, &about, 0) != 0 || !S_ISDIR(about.st_mode)) return;
         HeldFolder opened(in, checkpoints_name, HeldFolder::IfLink::follow_own);
         check_is_no_other_run(in, opened);
+        if (is_link(opened.shown())) check_is_of_this_run(in, opened);
         checkpoints = std::move(opened);
     }
     bool has_checkpoints() const { return checkpoints && !checkpoints->was_removed(); }
     void make_checkpoints() {
         open_run();
-        if (has_checkpoints()) return;
+        if (has_checkpoints()) {
+            if (is_link(checkpoints->shown())) note_owner(*run, *checkpoints);
+            return;
+        }
         run->make_folder(checkpoints_name);
         HeldFolder made(*run, checkpoints_name);
         check_is_empty(made);

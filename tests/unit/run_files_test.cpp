@@ -110,6 +110,28 @@ TEST_F(RunFilesHeld, AreReplacedAndCleanedWhereTheyWereOpened) {
     EXPECT_EQ(names(victim_), before);
 }
 
+// A run folder that somebody gives away may have a link to the checkpoints of another run.
+TEST_F(RunFilesHeld, LinkedCheckpointsAreContinuedByTheirOwnRunAlone) {
+    const std::string big = dir_.path("big"), gift = dir_.path("gift"), step = big + "/step-000000000020.h5";
+    for (const std::string& folder : {big, run_, gift}) fs::create_directory(folder);
+    for (const std::string& run : {run_, gift}) fs::create_directory_symlink(big, run + "/checkpoints");
+    RunFiles(run_).checkpoints();
+    EXPECT_EQ(read_file(big + "/run.txt"), run_ + "\n");
+    write_file(step, "x");
+    EXPECT_NO_THROW(RunFiles(run_).checkpoints()) << "its own";
+    EXPECT_EQ("", problem_of_error(Exit::io, {gift + "/checkpoints: is a link to " + big, "of the run " + run_},
+                                   [&] { check_run_folder(gift, true, false); }));
+    fs::remove(big + "/run.txt");  // as before this file was written
+    const std::string command = "echo " + run_ + " > " + big + "/run.txt";
+    EXPECT_EQ("", problem_of_error(Exit::io, {"of an unknown run", command}, [&] { RunFiles(run_).run(); }));
+    ASSERT_EQ(run(command).code, 0);
+    EXPECT_NO_THROW(remove_checkpoints(RunFiles(run_)));
+    EXPECT_EQ(names(big), Names{"run.txt"});
+    RunFiles(gift).checkpoints();
+    EXPECT_EQ(read_file(big + "/run.txt"), gift + "\n") << "it had no checkpoints any more";
+    record_fault("another run's checkpoints behind a link `checkpoints`", "refused", "as promised", 2);
+}
+
 // A run folder that was removed is made again; a folder that another user put there instead is
 // not used.
 TEST_F(RunFilesHeld, AreMadeAgainUnlessAnotherFolderIsThere) {
