@@ -122,7 +122,9 @@ int stopped_with(int code, int signal) {
 
 Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
     Outcome outcome;
-    const std::string found = program("mpirun"), mpirun = found.empty() ? "mpirun" : found;
+    const std::string mpirun = program("mpirun");
+    if (spec.ranks > 0 && mpirun.empty())
+        fail(Exit::usage, "mpirun is in no folder of PATH that begins with /; load your cluster's module of MPI");
     for (size_t i = 0; i < spec.runs.size(); ++i) {
         const SweepRun& run = spec.runs[i];
         std::printf("sweep     %zu of %zu: %s\n", i + 1, spec.runs.size(), printable(run.name).c_str());

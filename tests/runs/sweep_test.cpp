@@ -164,8 +164,12 @@ TEST_F(Sweep, TrainsOnRanksAndIsNoRankItself) {
     EXPECT_EQ(column(run_of("lr-0.01"), "ranks/rank").size(), 2u);
     const Finished none =
         run(with_limit("/usr/bin/env PATH=/nonexistent " + sibling("convoy") + " " + sweep("seed=3", "--ranks 2"), 60));
-    EXPECT_EQ(none.code, 127);
-    EXPECT_NE(none.out.find("mpirun in PATH"), std::string::npos) << none.out;
+    EXPECT_EQ("", refusal(none, Exit::usage, {"mpirun is in no folder of PATH"}));
+    write_file(out_.path("mpirun"), "#!/bin/sh\ntouch " + out_.path("ran") + "\n");
+    fs::permissions(out_.path("mpirun"), fs::perms(0755));
+    const std::string there = "cd " + out_.path() + " && PATH=:bin " + fs::absolute(sibling("convoy")).string() + " ";
+    EXPECT_EQ("", refusal(run(there + sweep("seed=3", "--ranks 2")), Exit::usage, {"mpirun is in no folder of PATH"}));
+    EXPECT_FALSE(fs::exists(out_.path("ran"))) << "an mpirun of the current folder";
     EXPECT_EQ("", refusal(launch(1, sweep("lr=0.01")), Exit::usage, {"without a launcher", "--ranks"}));
 }
 
