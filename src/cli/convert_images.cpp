@@ -18,6 +18,7 @@
 #include "data/conversion_folder.h"
 #include "data/destination.h"
 #include "data/digest.h"
+#include "data/disk_room.h"
 #include "data/image_splits.h"
 
 namespace convoy {
@@ -273,6 +274,9 @@ std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, W
     const ConversionFolder::Before before = folder.prepare(identity_of(work, o));
     for (const AssignedShard& shard : work.assignment.shards)
         work.finished += folder.finished(shard.name()) ? 'y' : 'n';
+    const uint64_t bytes = least_bytes(work.assignment.shards, work.finished, o.rules);
+    check_disk_room(folder.folder().held().fd(), o.to, bytes,
+                    "write at least " + std::to_string(bytes >> 20) + " MiB of images");
     const int64_t finished = std::count(work.finished.begin(), work.finished.end(), 'y');
     if (before == ConversionFolder::Before::same)
         terminal.line(formatted("%s: continues: %lld of %zu shards are there", o.to.c_str(), (long long)finished,

@@ -59,6 +59,14 @@ int64_t expected_bytes(const ListedImage& image, const ImageRules& rules) {
     return image.bytes * 10;
 }
 
+/// Returns a lower bound of the bytes of an image in a shard; 0 if it is not known.
+uint64_t least_bytes(const ListedImage& image, const ImageRules& rules) {
+    const Resize& r = rules.resize;
+    if (rules.layout == ImageLayout::jpeg) return uint64_t(image.bytes);
+    if (r.kind == Resize::Kind::exact) return uint64_t(r.height) * uint64_t(r.width) * 3;
+    return r.kind == Resize::Kind::short_side ? uint64_t(r.short_side) * uint64_t(r.short_side) * 3 : 0;
+}
+
 int64_t shards_for(const std::vector<ListedImage>& images, const ImageRules& rules) {
     int64_t bytes = 0;
     for (const ListedImage& image : images) bytes += expected_bytes(image, rules);
@@ -95,6 +103,14 @@ int64_t number(std::string_view& text) {
 }
 
 }  // namespace
+
+uint64_t least_bytes(const std::vector<AssignedShard>& shards, const std::string& finished, const ImageRules& rules) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < shards.size(); ++i)
+        if (finished[i] != 'y')
+            for (const ListedImage& image : shards[i].images) bytes += least_bytes(image, rules);
+    return bytes;
+}
 
 ShardAssignment assign_shards(ImageList train, ImageList test, const ShardOptions& options, const ImageRules& rules) {
     ShardAssignment assignment;

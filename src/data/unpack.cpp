@@ -1,6 +1,5 @@
 #include "data/unpack.h"
 
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/held_file.h"
+#include "data/disk_room.h"
 #include "data/gzip.h"
 #include "data/image_names.h"
 #include "data/tar_index.h"
@@ -21,8 +21,6 @@ namespace {
 
 constexpr uint64_t block = 512;  // a header of tar
 constexpr uint64_t mib = 1 << 20;
-// Free space left for other programs: a twentieth of the disk, but at most this.
-constexpr uint64_t most_spared = 1024 * mib;
 
 /// Returns "a.tar" for "a.tar.gz" and "a.tgz"; "a" for "a.gz".
 std::string name_unpacked(const std::string& path) {
@@ -42,14 +40,7 @@ public:
     Unpacked(const Unpacked&) = delete;
 
     /// Throws Exit::io if the disk has no room for `bytes` bytes.
-    void check_room(uint64_t bytes) const {
-        struct statvfs disk{};
-        if (::fstatvfs(file_.fd(), &disk) != 0 || disk.f_blocks == 0) return;
-        const uint64_t unit = disk.f_frsize, room = disk.f_bavail * unit;
-        if (room < bytes + std::min(most_spared, disk.f_blocks * unit / 20))
-            fail(Exit::io, path_ + ": only " + std::to_string(room / mib) + " MiB are free there, too few to unpack " +
-                               from_ + "; make room, or choose another --to");
-    }
+    void check_room(uint64_t bytes) const { check_disk_room(file_.fd(), path_, bytes, "unpack " + from_); }
     void write(const char* data, size_t bytes) {
         if (!write_all(file_.fd(), data, bytes)) cannot_write(path_);
     }
