@@ -20,6 +20,7 @@ except ImportError as missing:
 SUPERBLOCK = b"\x89HDF\r\n\x1a\n\x03"  # the signature, and the version that Convoy writes
 TEXTS = ("ranks/host", "events/kind")  # columns of texts; all others have numbers
 LONGEST_TEXT = 1000  # bytes; Convoy shortens longer texts
+LONGEST_NAME = 100  # of a column; the names that Convoy gives have up to 25 letters
 MOST_COLUMNS = 100  # of a table, because a file may name the same values any number of times
 # h5py raises RuntimeError for some failures of HDF5.
 PROBLEMS = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, MemoryError)
@@ -147,6 +148,8 @@ class MetricsFile:
             if group.get_num_objs() > MOST_COLUMNS:
                 raise Unsound(f"/{name} has more than {MOST_COLUMNS} columns")
             columns = [column.decode() for column in group]
+            if any(len(column) > LONGEST_NAME for column in columns):  # to_tensorboard.py writes it for each row
+                raise Unsound(f"/{name} has a column whose name has more than {LONGEST_NAME} letters")
         values = {column: self.column(f"{name}/{column}") for column in columns}
         if len({len(column) for column in values.values()}) > 1:
             raise Unsound(f"the columns of /{name} differ in length")

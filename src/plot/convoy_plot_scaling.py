@@ -23,7 +23,7 @@ def read_cells(path):
                 if not isinstance(value, TEXT if name in TEXTS else FIGURE):
                     raise ValueError(f"'{name}' is not a {'text' if name in TEXTS else 'number'}")
         return [cell for cell in cells if not cell["out_of_memory"] and cell["samples_per_second"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         fail(BAD_INPUT, f"{path}: is not what 'convoy report --scaling --format json' prints: {error}")
 
 

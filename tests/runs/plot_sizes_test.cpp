@@ -54,6 +54,23 @@ TEST_F(PlotSizes, ThousandsOfCellsHaveFewTicksAndLines) {
     EXPECT_EQ(f.err, "plot.py: 5,000 lines are too many to draw, at most 100; draw fewer models at once\n");
 }
 
+TEST_F(PlotSizes, FiguresOfCellsAreNumbers) {
+    const std::pair<const char*, Json> wrong[] = {{"efficiency", Json::array({1, 2})},
+                                                  {"efficiency", "0.9"},
+                                                  {"ranks", "8"},
+                                                  {"model", 8},
+                                                  {"batch", Json::object()}};
+    for (const auto& [name, value] : wrong) {
+        Json cells = {cell("m", 1)};
+        cells[0][name] = value;
+        const Finished f = draw("plot.py --scaling " + written("cells.json", cells));
+        EXPECT_EQ("", refusal(f, Exit::bad_input, {dir_.path("cells.json"), "'" + std::string(name) + "' is not a "}));
+    }
+    for (const Json& cells : {Json{1}, Json{Json::array()}, Json{{"a", 1}}})
+        EXPECT_EQ("",
+                  refusal(draw("plot.py --scaling " + written("cells.json", cells)), Exit::bad_input, {"is not what"}));
+}
+
 TEST_F(PlotSizes, ThousandsOfRestartsAreOneSetOfLines) {
     for (const char* name : {"one", "other"}) {
         fs::create_directories(dir_.path(name));

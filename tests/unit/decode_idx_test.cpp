@@ -38,5 +38,22 @@ TEST(DecodeIdx, TrainingAndTestImagesHaveOneSize) {
                                        [&, h = height, w = width] { decoded(h, w); }));
 }
 
+// 100 KB of gzipped zeros would take 100 MB of memory, and as much of the disk.
+TEST(DecodeIdx, AFileThatUnpacksToManyTimesItsSizeIsRefused) {
+    const TempDir dir;
+    const auto put = [&](const std::string& name, const std::string& bytes) {
+        write_file(dir.path(name), bytes);
+        ASSERT_EQ(run("gzip -9 " + dir.path(name)).code, 0);
+    };
+    for (const auto& [stem, images] : {std::pair{"train", 400u}, {"t10k", 2u}}) {
+        put(std::string(stem) + "-images-idx3-ubyte", idx({images, 512, 512}));
+        put(std::string(stem) + "-labels-idx1-ubyte", idx({images}));
+    }
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"train-images-idx3-ubyte.gz", "200 times its size", "unpack it"},
+                                   [&] { decode_idx(dir.path(), {}); }));
+    ASSERT_EQ(run("gunzip " + dir.path("train-images-idx3-ubyte.gz")).code, 0);
+    EXPECT_EQ(decode_idx(dir.path(), {}).splits.at(0).images, 400) << "as the message advises";
+}
+
 }  // namespace
 }  // namespace convoy::test

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "data/digest.h"
-#include "tests/support/support.h"
+#include "tests/support/cluster.h"
 
 namespace convoy::test {
 namespace {
@@ -92,6 +92,25 @@ TEST_F(Fetch, KeepsAWrongFileAsideAndConvertsNothing) {
     EXPECT_TRUE(fs::exists(dir_.path("in/download/cifar-10-binary.tar.gz.bad")));
     EXPECT_FALSE(fs::exists(dir_.path("in/download/cifar-10-binary.tar.gz")));
     EXPECT_FALSE(fs::exists(dir_.path("in/cifar10")));
+}
+
+// Whoever may write into the folder could otherwise choose which file gets the download.
+TEST_F(Fetch, ALinkInItsFolderIsNotFollowed) {
+    const std::string mine = dir_.path("mine"), folder = dir_.path("in/download");
+    write_file(mine, "mine");
+    fs::create_directories(folder);
+    for (const std::string ending : {"", ".part", ".bad"}) {
+        const std::string link = folder + "/cifar-10-binary.tar.gz" + ending;
+        fs::create_symlink(mine, link);
+        EXPECT_EQ("", refusal(fetch_ranges(), Exit::usage, {link + " is a link; remove it"}));
+        fs::remove(link);
+    }
+    fs::rename(folder, dir_.path("elsewhere"));
+    fs::create_directory_symlink(dir_.path("elsewhere"), folder);
+    EXPECT_EQ("", refusal(fetch_ranges(), Exit::usage, {folder + " is a link or belongs to another user"}));
+    EXPECT_EQ(read_file(mine), "mine");
+    EXPECT_TRUE(fs::is_empty(dir_.path("elsewhere")));
+    record_fault("links in the folder that CIFAR-10 is fetched into", "not followed", "as promised", 4);
 }
 
 TEST_F(Fetch, SaysInOneLineThatThereIsNoNetwork) {

@@ -109,6 +109,18 @@ TEST_F(ImageTiff, ClaimsAreCheckedBeforeAllocation) {
                   .find("more than its"),
               std::string::npos)
         << "a tile larger than its picture";
+    EXPECT_EQ(problem_of(tiff({{256, 4, 1, 1000},
+                               {257, 4, 1, 1000},
+                               {258, 3, 1, 1},
+                               {259, 3, 1, 4},
+                               {262, 3, 1, 1},
+                               {277, 3, 1, 1},
+                               {322, 4, 1, 32000},
+                               {323, 4, 1, 48000},
+                               {324, 4, 1, 8},
+                               {325, 4, 1, 16384}},
+                              std::string(16384, 'x'))),
+              "is a TIFF in tiles far larger than the image, which is not read");
     EXPECT_EQ(problem_of(changed(279, 1000)), "") << "libtiff knows the bytes of plain pixels";
     EXPECT_EQ(problem_of(changed(273, 0x7fffffff)), "TIFF: ends before its pixels");
 }

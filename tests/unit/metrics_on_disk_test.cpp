@@ -1,7 +1,10 @@
 // Metric files on a full disk, in a removed folder, and after kill -9: the remaining files open.
 // The tests fork children and kill them at random moments.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <random>
 #include <thread>
@@ -29,6 +32,17 @@ TEST_F(MetricsOnDisk, ALinkIsNotFollowed) {
     EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/run"); }, &message), Exit::io);
     EXPECT_NE(message.find("symbolic link"), std::string::npos) << message;
     EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
+}
+
+// A full pipe would block the run, and nobody would see its rows.
+TEST_F(MetricsOnDisk, APipeIsNotWrittenTo) {
+    fs::create_directory(dir + "/run");
+    ASSERT_EQ(::mkfifo((dir + "/run/metrics.jsonl").c_str(), 0666), 0);
+    const int reader = ::open((dir + "/run/metrics.jsonl").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    std::string message;
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/run"); }, &message), Exit::io);
+    EXPECT_NE(message.find("/run/metrics.jsonl: is not a plain file"), std::string::npos) << message;
+    ::close(reader);
 }
 
 /// Continues the run in `dir` until it is killed: one row, then one publish, repeatedly.
