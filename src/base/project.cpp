@@ -29,7 +29,7 @@ fs::path executable() {
 }
 
 /// Returns true if `home`/`relative` exists, and it and the folders below `home` belong to
-/// `owners`. So must links among these: another user's link may lead elsewhere a moment later.
+/// `owners`. Checks links too, because another user's link may lead elsewhere a moment later.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
     struct stat itself{}, target{};
