@@ -47,7 +47,7 @@ template <class T> struct AboutZero {
     }
 };
 
-/// Writes mean, deviation and running statistics of one channel. Those of padding are zero, because
+/// Writes mean, 1 / deviation and running statistics of one channel. Padding gets zeros, because
 /// cuDNN's backward treats padding as channels.
 struct Statistics {
     float *mean, *invstd, *running_mean, *running_var;

@@ -193,7 +193,7 @@ template <class T, class S> Incoming<T, S> incoming(const BatchNormArgs& n, cons
             data_of<T>(g.dy)};
 }
 
-/// Calls f with an Incoming. On the fast path its slope is a Constant if it is one of `slopes`.
+/// Calls f with an Incoming. Its slope is one of `slopes`; on the fast path, it is a Constant.
 template <class T, int V, Slope... slopes, class F>
 void with_incoming(const BatchNormArgs& n, const BatchNormGradients& g, F f) {
     with_fast_constant<V, slopes...>(slope_of(n), [&](auto slope) { f(incoming<T>(n, g, slope)); });

@@ -24,7 +24,7 @@ constexpr int quad = 4;                                        // f32 elements o
 constexpr int quads_ahead = 4;                                 // quads that a thread loads before it stores the first
 constexpr int crop_tile = block_threads * quad * quads_ahead;  // elements per block
 
-/// A matrix of a table: as Cropped, with the number of its first block.
+/// A matrix of a CropTable: the fields of Cropped, and the number of its first block.
 struct CropEntry {
     const void* from;
     float* to;

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(block_threads) take_integers(Sums s, const Exa
     each_quad(range, [&](int64_t i) {
         const Integers sums = fetch<quad>(s.sums + i);
         float g[quad];
-        // Zeros after the tensor stay zeros, because nothing else writes them.
+        // Padding after the tensor stays zero, because no backward would overwrite a NaN there.
         for (int k = 0; k < quad; ++k)
             g[k] = finite ? float(double(float(sums.value[k])) * unit)
                           : (sums.value[k] != 0 || i + k == range.begin ? NAN : 0.0f);

@@ -3,11 +3,11 @@
 // follows from shapes alone: equal inputs give equal bits on any chip.
 //
 // Pointers are to the device unless stated otherwise. Operands that do not fit together throw
-// std::logic_error. Any alignment works; the fast path needs 16-byte aligned data whose channels
-// fill 16 bytes. Activations and their gradients are NHWC tensors of f32, f16 or bf16, one type per
-// call; arithmetic is in f32. shape.c counts stored channels. The argument `channels` counts real
-// ones; the others are padding, zero in inputs and written as zero. Launchers without it keep zero
-// padding zero. Parameters are dense f32 vectors of the real channels.
+// std::logic_error. Any alignment works; the fast path needs 16-byte aligned data, and pixels of a
+// multiple of 16 bytes. Activations and their gradients are NHWC tensors of f32, f16 or bf16, one
+// type per call; arithmetic is in f32. shape.c counts stored channels. The argument `channels`
+// counts real ones; the others are padding, zero in inputs and written as zero. Launchers without
+// it keep zero padding zero. Parameters are dense f32 vectors of the real channels.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -155,8 +155,8 @@ void pad_shortcut_backward(int stride, const Tensor& dy, const Tensor& dx, int c
 
 // ---- dropout.cu ---------------------------------------------------------------------------------
 /// Computes out = in * mask / (1 - p), forward and backward alike; out may be in. The mask has the
-/// CPU backend's bits, because it counts only the `channels` real ones. `first` and `counters` are
-/// as in OpArguments.
+/// CPU backend's bits, because padding takes no random numbers. `first` and `counters` are as in
+/// OpArguments.
 void dropout(const Dropout&, const Tensor& in, const Tensor& out, int channels, uint64_t seed, int64_t first,
              const Counters* counters, bool accumulate, cudaStream_t);
 
@@ -266,8 +266,9 @@ struct MuonMatrix {
     const float* direction() const { return x[muon_iterations % 2]; }
 };
 /// Writes the directions of all matrices for the following update, and advances velocities
-/// (u.state). Does neither if the step is not finite. `matrices` is on the device; `host` is a copy
-/// of it on the host. u.segments is not read. 2 + 3 * muon_iterations kernels.
+/// (u.state). If the step is not finite, velocities stay, and the directions are not valid.
+/// `matrices` is on the device; `host` is a copy of it on the host. u.segments is not read.
+/// 2 + 3 * muon_iterations kernels.
 void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vector<MuonMatrix>& host,
                    const LossScale* loss_scale, cudaStream_t);
 

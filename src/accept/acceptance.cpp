@@ -258,7 +258,7 @@ Acceptance read_acceptance(const std::string& text, const std::string& file) {
 
 void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,
                    Acceptance& now) {
-    // Also reads `now` from its JSON, in which bytes that are not UTF-8 are replaced.
+    // Converts `now` to JSON and back, because JSON replaces bytes that are not UTF-8.
     if (const std::string other = difference(earlier, read_acceptance(acceptance_json(now), file)); !other.empty())
         fail(Exit::usage, file + ": " + other + "; give the same, or leave out --resume");
     check_units(earlier, file);

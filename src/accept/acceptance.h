@@ -32,8 +32,8 @@ Acceptance read_acceptance(const std::string& text, const std::string& file);
 /// half a million bandwidths.
 constexpr size_t most_bytes_of_acceptance = size_t(256) << 20;
 
-/// Copies from `earlier` to `now` the levels that `now` has not run yet, except those in `again`,
-/// and the time at which `earlier` began. Throws Exit::usage, naming the first difference, if
+/// Copies to `now` the time at which `earlier` began, and its levels that `now` has not run yet.
+/// Leaves out the levels in `again`. Throws Exit::usage, naming the first difference, if
 /// hosts, ranks, version or options differ. Throws Exit::bad_input if a level names another host.
 /// `file`: the file of `earlier`, for messages.
 void continue_from(const Acceptance& earlier, const std::string& file, const std::set<std::string>& again,

@@ -217,7 +217,7 @@ StepHashes train_bits(Comm& comm, const DeviceChoice& choice, const BitsCase& c)
     try {
         training.trainer().run(hasher);
     } catch (const Error& error) {
-        // A flipped bit can leave no later loss finite. The hashes up to there have its step.
+        // After a flipped bit, all losses may be infinite or NaN. The hashes so far show its step.
         if (error.code != Exit::not_finite) throw;
     }
     return hasher.steps;

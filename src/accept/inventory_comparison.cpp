@@ -68,8 +68,8 @@ Values rounded(const Values& exact) {
     return values;
 }
 
-/// Groups units by the value of a fact. Leaves out units whose value is not known. The value of a
-/// network card that most units have is "missing" on a unit whose list of cards lacks it.
+/// Groups units by the value of a fact. Leaves out units whose value is not known. If most units
+/// have a network card, the units that list their cards without it get the value "missing".
 Values values_of(const std::string& fact, const FactRule& rule, const Units& units) {
     Values values;
     Units without_card;

@@ -12,7 +12,7 @@ namespace convoy {
 namespace {
 
 struct Timed {
-    /// the shortest time of each rank, and of these the longest; other work only adds to a time
+    /// the longest of the ranks' shortest times, because other work only adds to a time
     double seconds = 0;
     std::string wrong{};  ///< the first wrong element; empty: each was right
 };

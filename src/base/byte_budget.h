@@ -7,8 +7,8 @@
 
 namespace convoy {
 
-/// The bytes that the parts of all threads may have together. A part larger than the whole budget
-/// waits until no other part has any.
+/// Limits the sum of the bytes of all threads' parts. A part larger than the whole budget waits
+/// until no other part has any.
 class ByteBudget {
 public:
     explicit ByteBudget(size_t most) : most_(most) {}

@@ -29,8 +29,8 @@ void make_folder_of(const std::string& path);
 /// Whether a new file may replace one that is already there.
 enum class IfThere { replace, refuse };
 /// Writes a file that the user named. Until it is complete it has an unused name, so it overwrites
-/// no other file. On failure the old file stays, and no temporary file is left. Throws Exit::io,
-/// also with IfThere::refuse if a file is at that place by then.
+/// no other file. On failure the old file stays, and no temporary file is left. Throws Exit::io on
+/// failure. With IfThere::refuse, a file that has appeared at the place is also a failure.
 void replace_file(const HeldPlace&, const std::vector<unsigned char>& bytes, IfThere = IfThere::replace);
 /// Throws Exit::io if replace_file() could not make a file there, or if a link, a pipe or a device
 /// is there. Leaves no file behind.
@@ -38,8 +38,8 @@ void check_place(const HeldPlace&);
 /// Replaces a file of a run folder, as replace_file() does. Until it is complete its name is
 /// NAME.partial. If this run is killed, the next one removes that file.
 void replace_run_file(const HeldPlace&, const std::vector<unsigned char>& bytes);
-/// Syncs the finished file NAME.partial and renames it to NAME. Throws Exit::io, and removes
-/// NAME.partial.
+/// Syncs the finished file NAME.partial and renames it to NAME. On failure, removes NAME.partial
+/// unless it is a folder, a pipe or a device, and throws Exit::io.
 void publish_file(const HeldPlace&);
 
 }  // namespace convoy

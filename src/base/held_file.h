@@ -12,8 +12,8 @@ Descriptor create_in(const HeldFolder& folder, const std::string& name);
 /// Opens or makes a file for lock_file(). Only those who may write to it may read it, because a
 /// reader could lock it, too. Throws Exit::io.
 Descriptor open_lock(const HeldFolder& folder, const std::string& name);
-/// Replaces a file by this text. After a crash, a reader sees the old file or the new one. Changes
-/// nothing if it throws Exit::io.
+/// Replaces a file by this text. After a crash, a reader sees the old file or the new one. Throws
+/// Exit::io on failure; the old file then stays, unless only the sync of the folder failed.
 void replace_in(const HeldFolder& folder, const std::string& name, const std::string& text);
 /// Returns `count` unpredictable letters and digits.
 std::string random_name(size_t count);

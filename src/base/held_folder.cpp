@@ -98,7 +98,7 @@ HeldFolder::HeldFolder(const HeldFolder& above, const std::string& name, IfLink 
 std::string HeldFolder::path(const std::string& name) const {
     const std::string held = "/proc/self/fd/" + std::to_string(fd());
     struct stat opened{}, behind{};
-    // False without /proc, and also if this process may not read its own.
+    // False without /proc, and also if this process may not read its entry in /proc.
     if (::fstat(fd(), &opened) == 0 && ::stat(held.c_str(), &behind) == 0 && is_same(opened, behind))
         return held + "/" + name;
     if (!is_still_at_its_path())

@@ -66,7 +66,7 @@ public:
     Descriptor open_existing(const std::string& name, int flags = O_RDONLY) const;
     /// True if there is an entry of this name. A link counts even if it leads nowhere.
     bool has(const std::string& name) const;
-    /// Makes a folder unless there is an entry of this name. Throws Exit::io if that fails.
+    /// Makes a folder unless there is one of this name. Throws Exit::io if that fails.
     void make_folder(const std::string& name) const;
 
     /// Renames an entry, and replaces the entry `to` if there is one.

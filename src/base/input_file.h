@@ -11,8 +11,8 @@ namespace convoy {
 /// for pipes, folders and devices. Throws Inaccessible (base/file_error.h) if stat() fails.
 uint64_t size_of_input(const std::string& path, const std::string& advice);
 
-/// Returns `text` with the line ends of Unix. Removes the byte order marks that editors on Windows
-/// put before UTF-8, at the start of any line, because people concatenate such files. Throws
+/// Returns `text` with the line ends of Unix, and without the byte order marks that editors on
+/// Windows write. They may begin any line, because people concatenate such files. Throws
 /// Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 

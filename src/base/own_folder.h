@@ -40,8 +40,8 @@ public:
     /// it only if it is empty.
     std::error_code remove() const;
     /// Removes these entries in this order, and then the folder if nothing else is in it. Otherwise
-    /// works like remove(). For folders that were there before, in which users may have their own
-    /// files.
+    /// works like remove(). Use it for a folder that this process did not make, because users may
+    /// have put files into it.
     std::error_code remove_only(const std::vector<std::string>& names) const;
 
 private:

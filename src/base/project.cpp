@@ -29,8 +29,8 @@ fs::path executable() {
 }
 
 /// Returns true if `home`/`relative` exists, and it and the folders below `home` belong to
-/// `owners`, who must also have put them there. So must links among these: another user's link may
-/// lead elsewhere a moment later.
+/// `owners`, and no other user can have put them there. Checks links too, because another user's
+/// link may lead elsewhere a moment later.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
     struct stat itself{}, target{};

@@ -37,8 +37,8 @@ bool is_number(std::string_view text) {
     return digit && error != std::errc::invalid_argument && rest == text.data() + text.size();
 }
 
-/// Returns a cell that no spreadsheet takes for a formula, also after blanks. Names of runs and of
-/// hosts come from files of other people, and a formula may start programs or send cells away.
+/// Returns a cell that no spreadsheet takes for a formula, even if it begins with blanks. Names of
+/// runs and hosts come from files of others; a formula may start programs or send cells away.
 std::string without_formula(const std::string& cell) {
     const size_t first = cell.find_first_not_of(" \n");
     const bool formula = first != std::string::npos && cell.size() > first + 1 &&

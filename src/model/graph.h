@@ -16,8 +16,8 @@ constexpr int none = -1;
 
 enum class Activation { identity, relu, gelu };
 
-/// Initial value of a parameter: constant(a), normal(0, a), uniform(-a, a), or one of the two kinds
-/// for a convolution [out, kh, kw, in].
+/// Initial value of a parameter: constant(a), normal(0, a) or uniform(-a, a). The kinds `identity`
+/// and `whitening` are for a convolution [out, kh, kw, in].
 struct Init {
     enum Kind {
         constant,
@@ -89,7 +89,7 @@ struct Pool {  // averages count only pixels inside the image; a global pool has
     ValueId x, y;
     int kernel, stride, pad;
 };
-struct PadShortcut {  // y = 2x2 average of x if stride is 2, with zero channels appended
+struct PadShortcut {  // y = x, or its 2x2 average if stride is 2, with zero channels appended
     ValueId x, y;
     int stride;
 };

@@ -7,8 +7,8 @@
 
 namespace convoy {
 
-/// Eigenvalues of a symmetric matrix in falling order, and their unit eigenvectors. The component
-/// of a vector with the largest magnitude is positive.
+/// Eigenvalues of a symmetric matrix in falling order, and their unit eigenvectors. In each vector,
+/// the component with the largest magnitude is positive.
 struct Eigen {
     std::vector<double> values;   ///< [n]
     std::vector<double> vectors;  ///< [n][n], row i belongs to values[i]

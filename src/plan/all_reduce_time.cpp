@@ -90,8 +90,8 @@ public:
         return latency + seconds;
     }
 
-    /// Returns the seconds of reduce-scatter and all-gather inside each node, with a ring over
-    /// nodes for each rank's share between them. Nothing overlaps.
+    /// Returns the seconds of a reduce-scatter inside each node, then a ring over nodes for each
+    /// rank's share, then an all-gather inside each node. Nothing overlaps.
     double hierarchical() const {
         const double inside = 2.0 * (per_node_ - 1) / per_node_ * bytes_ / cluster_.node_bandwidth;
         const double latency = base_ring[Simple] + 2 * (per_node_ - 1) * inside_ring(Simple) +
@@ -145,8 +145,8 @@ AllReduceTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_
     return best;
 }
 
-/// Interpolates the seconds for `bytes` between `all_reduces`: not empty, by rising size, all on
-/// the same numbers of nodes and ranks.
+/// Interpolates the seconds for `bytes` between `all_reduces`, of which there must be one or more.
+/// They must be sorted by size, and all have the same numbers of nodes and ranks.
 double interpolated(const std::vector<MeasuredAllReduce>& all_reduces, double bytes) {
     const auto above = std::lower_bound(all_reduces.begin(), all_reduces.end(), bytes,
                                         [](const MeasuredAllReduce& s, double wanted) { return s.bytes < wanted; });

@@ -32,7 +32,7 @@ double step_of(const StepModel& m, StepWork work, const Cluster& c, const Measur
 /// Returns the seconds per step of one rank at which the model predicts the measured step.
 double alone(StepModel m, const StepWork& work, Cluster c, const MeasuredStep& s) {
     m.alone = {};
-    c.images_per_second = 0;  // input never limits; if it limited the measured step, this is an upper bound
+    c.images_per_second = 0;  // input never limits; if it limited the measured step, the result is an upper bound
     const auto step = [&](double seconds) {
         m.alone.measured[s.batch] = seconds;
         return step_of(m, work, c, s);

@@ -48,9 +48,7 @@ public:
         add("loss forward", bytes(op.x));
         gradient("loss", 2 * bytes(op.x));
     }
-    void operator()(const Pool& op) { moves("pool", op.x, op.y); }
     void operator()(const PadShortcut& op) { moves("shortcut", op.x, op.y); }
-    void operator()(const Dropout& op) { moves("dropout", op.x, op.y); }
     /// Counts any other op: forward reads x and writes y; the gradient reads dy and writes dx.
     template <class Other> void operator()(const Other& op) {
         moves(name_of(Op(op)), inputs_of(Op(op)).at(0), output_of(Op(op)));

@@ -21,7 +21,7 @@ finally:
     os.close(here)
 matplotlib.rcParams["text.usetex"] = False  # so that TeX does not run names from a file
 if not sys.warnoptions:
-    warnings.simplefilter("ignore")  # as for each letter that the font lacks
+    warnings.simplefilter("ignore")  # there is one for each letter that the font lacks
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers.
 RUN_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]

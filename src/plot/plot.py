@@ -151,7 +151,7 @@ def split(train):
 
 
 def draw_time(axes, runs):
-    """Draws the parts of a step: of one run over its steps, of several as a bar per run, the mean of its steps."""
+    """Draws the parts of a step: over the steps of one run, or for several runs as bars of their means."""
     axes.set_title("Where the time of a step goes")
     splits = [split(run.train) for run in runs]
     if not any(len(step) for step, _ in splits):

@@ -69,7 +69,7 @@ def read(run):
 
 
 def scalars(tables, started, steps_per_epoch):
-    """(wall time, step, tag, value) of every number that is finite."""
+    """Yields (wall time, step, tag, value) of every number that is finite."""
     train = tables["train"]
     spent = np.cumsum(np.nan_to_num(train["step_seconds"]) * np.diff(train["step"], prepend=0))
     last = train["step"][-1] if len(train["step"]) else np.iinfo(np.int64).max
@@ -123,8 +123,8 @@ def is_new(folder):
 def working_folder(above):
     """A new folder in the open folder `above`, for event files. Removes these at the end, and the folder.
 
-    Other users may exchange what has its name. Files are therefore removed through its descriptor. By its name it is
-    removed only if it is empty.
+    Other users may put another folder at its path. Files are therefore removed through its descriptor, and what is at
+    its path only if that is an empty folder.
     """
     name = f".tensorboard-{os.urandom(6).hex()}"
     os.mkdir(name, 0o700, dir_fd=above)
