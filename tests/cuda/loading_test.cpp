@@ -175,6 +175,23 @@ TEST_F(CudaLoading, ALinkOfAnotherUserIsRefused) {
     refuses_device({path_of_backend(), "belongs to another user (uid 12345)"});
 }
 
+// In such a folder others can make a hard link to a file of the user that they may write to.
+TEST_F(CudaLoading, ABackendThatOthersCanHavePutThereIsRefused) {
+    fs::copy(sibling(backend), path_of_backend());
+    const auto said = [&](unsigned folder, unsigned file) {
+        fs::permissions(dir_.path(), fs::perms(folder));
+        fs::permissions(path_of_backend(), fs::perms(file));
+        return copied(1, "info").out.find("may be written by others") != std::string::npos;
+    };
+    EXPECT_TRUE(said(01777, 0664));
+    EXPECT_TRUE(said(01777, 0646));
+    EXPECT_TRUE(said(01775, 0664)) << "a group's folder";
+    EXPECT_FALSE(said(01777, 0644)) << "no other user may make a link to it";
+    EXPECT_FALSE(said(0775, 0664)) << "a build with umask 002";
+    fs::permissions(dir_.path(), fs::perms(0700));
+    record_fault("a hard link to a file that others may write to, as the CUDA backend", "refused", "as promised", 3);
+}
+
 // The loader looks for a name with a slash in the current folder, and runs what it finds there.
 TEST_F(CudaLoading, NothingThatAnotherUsersBackendNamesIsLoaded) {
     if (run("test $(id -u) = 0 && command -v gcc").code != 0) GTEST_SKIP() << "needs root and gcc";

@@ -1,5 +1,4 @@
 """Properties of the job scripts' text, and their output before anything starts. Needs neither root nor a scheduler."""
-import base64
 import glob
 import os
 import re
@@ -262,17 +261,6 @@ class Words(words.Words):
         self.assertRegex(packed, "^base64:[A-Za-z0-9+/=]+$")  # PBS splits values at commas and backslashes
         unpacked = self.bash(f'source jobs/common.sh; eval "printf %s\\|  $(unpacked {packed})"')[1]
         self.assertEqual(unpacked, "--data|a b|--lr-milestones|1,2|")
-
-    def test_a_name_that_looks_packed_arrives_at_pbs_as_it_is(self):
-        """Otherwise the job would unpack the name of a received recipe, and run what is in it."""
-        self.stub("bin/qsub", 'printf "%s" "$CONVOY_ARGS"')
-        name = f"base64:{base64.b64encode(b'$(touch ran)').decode()}.cfg"
-        with open(f"{self.dir}/{name}", "w") as f:
-            f.write("data = data\n")
-        said = self.bash("jobs/submit.sh jobs/pbs/1gpu.pbs $NAME --epochs 1", NAME=name, CONVOY_DATA="d")[1]
-        out = self.bash('source jobs/common.sh; eval "printf %s\\|  $CONVOY_ARGS"', CONVOY_ARGS=said)[1]
-        self.assertEqual(out.split("|")[0], name)
-        self.assertFalse(os.path.exists(f"{self.dir}/ran"))
 
     def test_folders_of_any_name_arrive_at_pbs(self):
         self.stub("bin/qsub", 'printf "%s|" "$CONVOY_DATA" "$CONVOY_OUTPUT"')

@@ -1,5 +1,6 @@
 """What jobs/submit.sh passes to the scheduler, and what the job then does with it. Needs no scheduler."""
 
+import base64
 import os
 import shlex
 import shutil
@@ -191,3 +192,14 @@ class Submit(words.Words):
         )
         code, out, _ = self.bash(job)
         self.assertEqual((code, out.count("qrerun 7")), (85, 1), out)
+
+    def test_a_name_that_looks_packed_arrives_at_pbs_as_it_is(self):
+        """Otherwise the job would unpack the name of a received recipe, and run what is in it."""
+        self.stub("bin/qsub", 'printf "%s" "$CONVOY_ARGS"')
+        name = f"base64:{base64.b64encode(b'$(touch ran)').decode()}.cfg"
+        with open(f"{self.dir}/{name}", "w") as f:
+            f.write("data = data\n")
+        said = self.bash("jobs/submit.sh jobs/pbs/1gpu.pbs $NAME --epochs 1", NAME=name, CONVOY_DATA="d")[1]
+        out = self.bash('source jobs/common.sh; eval "printf %s\\|  $CONVOY_ARGS"', CONVOY_ARGS=said)[1]
+        self.assertEqual(out.split("|")[0], name)
+        self.assertFalse(os.path.exists(f"{self.dir}/ran"))

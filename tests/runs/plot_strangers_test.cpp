@@ -145,6 +145,26 @@ TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
     record_fault("scripts of another user beside the executable's folder", "not run", "as promised", 3);
 }
 
+// Others can move a run's folder that they may write to there, and it still belongs to the user.
+TEST_F(PlotStrangers, ScriptsThatOthersCanHaveMovedThereAreNotRun) {
+    fs::create_directories(dir_.path("bin"));
+    const std::string copy = dir_.path("bin/convoy"), source = dir_.path("src");
+    fs::copy(convoy_, copy);
+    write_file(source + "/plot/plot.py", mark("moved"));
+    const auto ran = [&](unsigned home, unsigned folder) {
+        fs::permissions(dir_.path(), fs::perms(home));
+        fs::permissions(source, fs::perms(folder));
+        return there(copy + " plot " + run_).code == 9;
+    };
+    EXPECT_FALSE(ran(01777, 0775));
+    EXPECT_FALSE(ran(01775, 02775)) << "a group's folder";
+    EXPECT_FALSE(ran(0777, 0775));
+    EXPECT_FALSE(fs::exists(ran_));
+    EXPECT_TRUE(ran(01777, 0755)) << "no other user may move it";
+    EXPECT_TRUE(ran(0775, 0775)) << "a checkout of umask 002";
+    record_fault("a moved folder of the user as the scripts of `plot`", "not run", "as promised", 3);
+}
+
 // Others may write into the folder of a group's checkout. The scripts of the executable's sources
 // are run instead.
 TEST_F(PlotStrangers, ScriptsBesideAFileOfAnotherUserAreNotRun) {

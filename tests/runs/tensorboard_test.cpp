@@ -108,6 +108,16 @@ TEST_F(Tensorboard, RefusalsAreOneLine) {
     }
 }
 
+// Each row would be written with the name.
+TEST_F(Tensorboard, ANameThatIsLongIsRefused) {
+    const std::string metrics = dir_.path("one") + "/metrics.h5";
+    ASSERT_EQ("", failure(run(python_ +
+                              " -c \"import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); "
+                              "f['train'].move('loss', 'x' * 101)\" " +
+                              metrics)));
+    EXPECT_EQ("", refusal(convert(dir_.path("one")), Exit::bad_input, {metrics, "name has more than 100 letters"}));
+}
+
 // A run may come from a stranger.
 TEST_F(Tensorboard, NoLinkIsFollowed) {
     namespace fs = std::filesystem;

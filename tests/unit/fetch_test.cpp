@@ -94,7 +94,7 @@ TEST_F(Fetch, KeepsAWrongFileAsideAndConvertsNothing) {
     EXPECT_FALSE(fs::exists(dir_.path("in/cifar10")));
 }
 
-// Whoever may write into the folder could otherwise choose which file gets the download.
+// Others who may write into the folder could otherwise choose the file that gets the download.
 TEST_F(Fetch, ALinkInItsFolderIsNotFollowed) {
     const std::string mine = dir_.path("mine"), folder = dir_.path("in/download");
     write_file(mine, "mine");

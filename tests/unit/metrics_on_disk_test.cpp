@@ -34,7 +34,7 @@ TEST_F(MetricsOnDisk, ALinkIsNotFollowed) {
     EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
 }
 
-// A full pipe would block the run, and nobody would see its rows.
+// A full pipe would block the run, and its rows would be lost.
 TEST_F(MetricsOnDisk, APipeIsNotWrittenTo) {
     fs::create_directory(dir + "/run");
     ASSERT_EQ(::mkfifo((dir + "/run/metrics.jsonl").c_str(), 0666), 0);

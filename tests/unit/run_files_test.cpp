@@ -110,7 +110,7 @@ TEST_F(RunFilesHeld, AreReplacedAndCleanedWhereTheyWereOpened) {
     EXPECT_EQ(names(victim_), before);
 }
 
-// A run folder that somebody gives away may have a link to the checkpoints of another run.
+// A run folder from elsewhere may have a link to the checkpoints of another run.
 TEST_F(RunFilesHeld, LinkedCheckpointsAreContinuedByTheirOwnRunAlone) {
     const std::string big = dir_.path("big"), gift = dir_.path("gift"), step = big + "/step-000000000020.h5";
     for (const std::string& folder : {big, run_, gift}) fs::create_directory(folder);
