@@ -14,7 +14,10 @@ source jobs/common.sh
 hostfile=${HOSTFILE:-jobs/adhoc/hostfile}
 [[ -e $hostfile ]] || fail "there is no $hostfile: copy jobs/adhoc/hostfile.example to it and write your machines into it"
 regular_file "$hostfile" "the host file"
-mapfile -t hosts < <(sed -E 's/#.*//; /^[[:space:]]*$/d; s/^[[:space:]]*([^[:space:]]+).*/\1/' "$hostfile")
+make_scratch
+hosts_read=$scratch/hosts # read once: others who may rename in its folder cannot exchange what was checked
+timeout 10 cat -- "$hostfile" >"$hosts_read" || fail "the host file $hostfile cannot be read"
+mapfile -t hosts < <(sed -E 's/#.*//; /^[[:space:]]*$/d; s/^[[:space:]]*([^[:space:]]+).*/\1/' "$hosts_read")
 [[ ${#hosts[@]} -gt 0 ]] || fail "$hostfile names no host"
 for host in "${hosts[@]}"; do
   [[ $host != -* ]] || fail "$hostfile: $host is no host name, but an option of ssh: correct that line"
@@ -25,10 +28,9 @@ for host in "${hosts[@]}"; do
   answer=$(timeout 20 $agent "$host" "test -x $(quoted "$PWD/build/convoy") && echo found || echo none" </dev/null 2>&1) || fail "$host: $agent does not get in: ${answer##*$'\n'}"
   [[ $answer == *found ]] || fail "$host does not see $PWD/build/convoy: all machines need this folder under the same path"
 done
-make_scratch
 export OMPI_MCA_plm_rsh_agent=$agent
 make_scratch_on "${hosts[@]}"
-launch=("${mpirun[@]}" --hostfile "$hostfile")
+launch=("${mpirun[@]}" --hostfile "$hosts_read")
 pass_environment
 
 # Keeps the output in a log, because no scheduler does.

@@ -52,6 +52,13 @@ template <class Line> std::string lines(const TextTable& t, const Line& line) {
     return text;
 }
 
+/// Returns a cell between double quotes. Double quotes in it are written twice.
+std::string quoted(const std::string& cell) {
+    std::string text = "\"";
+    for (const char c : cell) text.append(c == '"' ? 2 : 1, c);
+    return text + '"';
+}
+
 }  // namespace
 
 std::string as_text(const TextTable& t) {
@@ -96,12 +103,9 @@ std::string as_csv(const TextTable& t) {
     return lines(t, [](const std::vector<std::string>& row) {
         std::string line;
         for (size_t c = 0; c < row.size(); ++c) {
-            std::string cell = without_formula(printable(row[c], "\n"));
-            if (cell.find_first_of(",\"\n") != std::string::npos) {
-                for (size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, 1, '"');
-                cell = '"' + cell + '"';
-            }
-            line += (c ? "," : "") + cell;
+            const std::string cell = without_formula(printable(row[c], "\n"));
+            line += c ? "," : "";
+            line += cell.find_first_of(",\"\n") == std::string::npos ? cell : quoted(cell);
         }
         return line + "\n";
     });

@@ -38,8 +38,8 @@ struct ShardOptions {
     int64_t train_shards = 0;  ///< 0: shards of about 1 GiB
 };
 
-/// Returns a lower bound of the bytes of these shards. `finished` has a letter per shard; those with
-/// 'y' are left out.
+/// Returns a lower bound of the bytes of these shards. `finished` has a letter per shard. Those
+/// with 'y' are left out.
 uint64_t least_bytes(const std::vector<AssignedShard>&, const std::string& finished, const ImageRules&);
 
 /// Assigns the images of both lists; `test` may be empty. Throws Exit::usage for more shards than

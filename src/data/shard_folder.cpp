@@ -24,12 +24,17 @@ void sync_path(const FilePlace& file) {
         fail(Exit::io, file.shown + ": cannot be written to the end (" + std::strerror(errno) + "); is the disk full?");
 }
 
-void check_class_name(const std::string& name, const std::string& advice) {
+void check_class_lengths(const std::vector<std::string>& names, const std::string& where, const std::string& advice) {
     constexpr size_t longest = 1000;  // bytes; in HDF5, every name takes the bytes of the longest one
-    if (name.size() > longest)
-        fail(Exit::bad_input, "class '" + printable(shortened(name, 40)) + "' has a name of " +
-                                  std::to_string(name.size()) + " bytes, and " + std::to_string(longest) +
-                                  " are allowed; " + advice);
+    for (const std::string& name : names)
+        if (name.size() > longest)
+            fail(Exit::bad_input, where + "class '" + printable(shortened(name, 40)) + "' has a name of " +
+                                      std::to_string(name.size()) + " bytes, and " + std::to_string(longest) +
+                                      " are allowed; " + advice);
+}
+
+void check_class_name(const std::string& name, const std::string& advice) {
+    check_class_lengths({name}, "", advice);
     bool is_text = true;
     try {
         nlohmann::json(name).dump();

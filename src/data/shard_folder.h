@@ -8,6 +8,10 @@
 
 namespace convoy {
 
+/// Throws Exit::bad_input, beginning with `where`, for names that are longer than check_class_name()
+/// allows: texts and tables repeat them for each image.
+void check_class_lengths(const std::vector<std::string>& names, const std::string& where, const std::string& advice);
+
 /// Waits until a file is on disk. Throws Exit::io.
 void sync_path(const FilePlace&);
 /// Throws Exit::bad_input, ending with `advice`, for a name that is not UTF-8 or has a zero byte:

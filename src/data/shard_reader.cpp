@@ -12,6 +12,7 @@
 #include "data/other_folder.h"
 #include "data/shard.h"
 #include "data/shard_checks.h"
+#include "data/shard_folder.h"
 #include "data/shard_format.h"
 
 namespace convoy {
@@ -102,6 +103,7 @@ void SplitReader::check_common(const h5::Handle& file, const std::string& path, 
                                   "convert the data set again");
     own.classes = checked_range(h5::int_attribute(file, "classes", path), 1, max_classes, "classes", path);
     own.class_names = h5::string_attributes(file, "class_names", path);
+    check_class_lengths(own.class_names, path + ": ", "convert the data set again");
     const std::vector<double> mean = h5::double_attributes(file, "mean", path),
                               stddev = h5::double_attributes(file, "stddev", path);
     for (const double value : mean)

@@ -6,6 +6,7 @@
 #include "base/shorten.h"
 #include "base/version.h"
 #include "data/hdf5.h"
+#include "data/shard_folder.h"
 #include "data/shard_format.h"
 #include "train/running_statistics.h"
 
@@ -79,6 +80,7 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
     for (double v : h5::double_attributes(file, "stddev", path)) m.preprocessing.stddev.push_back(float(v));
     if (h5::has_attribute(file, short_side)) m.preprocessing.short_side = size(short_side, 0, 2 * most_side);
     m.class_names = h5::string_attributes(file, "class_names", path);
+    check_class_lengths(m.class_names, path + ": ", "the file is damaged");
     if (m.class_names.size() != size_t(m.model.classes))
         fail(Exit::bad_input, path + ": has " + std::to_string(m.class_names.size()) + " class names and " +
                                   std::to_string(m.model.classes) + " classes; the file is damaged");

@@ -202,10 +202,12 @@ TEST_F(Classify, NamesOfFilesControlNoTerminalAndNoOtherRow) {
 }
 
 // A model file of other people may hold anything.
-TEST_F(Classify, AModelWithoutANameForEachClassIsRefused) {
+TEST_F(Classify, AModelWithoutAShortNameForEachClassIsRefused) {
     const std::string python = python_with("h5py, numpy"), model = out_.path("m.h5");
     if (python.empty()) GTEST_SKIP() << "no python3 with h5py and numpy";
-    for (const char* names : {"['one']", "['x'] * 5000"}) {
+    for (const auto& [names, problem] : {std::pair{"['one']", "class names and 10 classes"},
+                                         {"['x'] * 5000", "class names and 10 classes"},
+                                         {"['x'] * 9 + ['y' * 1001]", "has a name of 1001 bytes"}}) {
         fs::copy_file(at("grey-run/model.h5"), model, fs::copy_options::overwrite_existing);
         ASSERT_EQ(run(python + " -c \"import h5py, numpy; f = h5py.File('" + model +
                       "', 'r+', libver='v110'); f.attrs['class_names'] = numpy.array(" + names + ", dtype='S')\"")
@@ -215,8 +217,7 @@ TEST_F(Classify, AModelWithoutANameForEachClassIsRefused) {
         for (const std::string& command :
              {"classify --model-file " + model + " " + picture + " --to " + out_.path("p.h5"), "info " + model,
               "export --model-file " + model + " --to " + out_.path("e.safetensors")})
-            EXPECT_EQ("", refusal(convoy_alone(command), Exit::bad_input, {model, "class names and 10 classes"}))
-                << command;
+            EXPECT_EQ("", refusal(convoy_alone(command), Exit::bad_input, {model, problem})) << command;
     }
 }
 
