@@ -3,10 +3,12 @@
 // the others.
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include "base/own_folder.h"
@@ -41,16 +43,29 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-/// Returns a path to the file that runs now: /proc/self/exe, because another user may have replaced
-/// the file at the executable's path. `by_mpirun`: returns the executable's path if it still leads
-/// to this file, because ranks on other hosts cannot use this process's /proc.
+/// Returns true if mpirun may start ranks on other hosts: those of a job, or of a list of hosts.
+bool may_use_other_hosts() {
+    constexpr const char* settings[] = {"SLURM_JOB_ID",
+                                        "PBS_NODEFILE",
+                                        "PE_HOSTFILE",
+                                        "LSB_DJOB_HOSTFILE",
+                                        "OMPI_MCA_orte_default_hostfile",
+                                        "PRTE_MCA_prte_default_hostfile"};
+    return std::any_of(std::begin(settings), std::end(settings), [](const char* name) { return std::getenv(name); });
+}
+
+/// Returns a path to the file that runs now, in this process's /proc, because another user may
+/// replace the file at the executable's path. `by_mpirun`: if ranks may be on other hosts, which
+/// have no such /proc, returns the executable's path if it still leads to this file.
 std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
+    const std::string by_number = "/proc/" + std::to_string(::getpid()) + "/exe";
     if (!by_mpirun) return itself;
+    if (!may_use_other_hosts()) return by_number;
     std::error_code unseen;
     const std::filesystem::path program = std::filesystem::read_symlink(itself, unseen);
     if (std::filesystem::equivalent(program, itself, unseen)) return program.string();
-    return "/proc/" + std::to_string(::getpid()) + "/exe";
+    return by_number;
 }
 
 std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run, const std::string& mpirun) {

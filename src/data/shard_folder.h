@@ -8,7 +8,7 @@
 
 namespace convoy {
 
-/// Throws Exit::bad_input, beginning with `where`, for names that are longer than check_class_name()
+/// Throws Exit::bad_input, beginning with `where`, for names longer than check_class_name()
 /// allows: texts and tables repeat them for each image.
 void check_class_lengths(const std::vector<std::string>& names, const std::string& where, const std::string& advice);
 

@@ -109,11 +109,11 @@ std::string make_run_folder(const std::string& path) {
 
 RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) : files_(path) {
     std::error_code error, unseen;
-    const bool made = fs::create_directories(path, error);
+    fs::create_directories(path, error);
     if (!fs::is_directory(path, unseen)) fail_to_make(path, error ? error : unseen);
     const HeldFolder run = files_.run();
     for (const std::string& note : files_.notes()) warn(note);
-    if (!made) warn(warning_of_owner(run));
+    warn(warning_of_owner(run));
     warn(warning_of_parent(run));
     lock_ = open_lock(run, "lock");
     if (!lock_file(lock_.fd())) fail_as_busy(path);

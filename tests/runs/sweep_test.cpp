@@ -173,6 +173,21 @@ TEST_F(Sweep, TrainsOnRanksAndIsNoRankItself) {
     EXPECT_EQ("", refusal(launch(1, sweep("lr=0.01")), Exit::usage, {"without a launcher", "--ranks"}));
 }
 
+// Another user may put a file at the executable's path while mpirun starts. On this host, mpirun
+// gets the file that runs.
+TEST_F(Sweep, MpirunIsGivenTheFileThatRuns) {
+    write_file(out_.path("bin/mpirun"), "#!/bin/sh\necho \"$3\" > " + out_.path("started") + "\n");
+    fs::permissions(out_.path("bin/mpirun"), fs::perms(0755));
+    const auto started = [&](const std::string& settings) {
+        run("env " + settings + " PATH=" + out_.path("bin") + ":/usr/bin:/bin " + sibling("convoy") + " " +
+            sweep("seed=3", "--ranks 2"));
+        return read_file(out_.path("started"));
+    };
+    const std::string here = started("-u SLURM_JOB_ID -u PBS_NODEFILE");
+    EXPECT_TRUE(here.starts_with("/proc/") && here.ends_with("/exe\n")) << here;
+    EXPECT_EQ(started("SLURM_JOB_ID=7"), fs::canonical(sibling("convoy")).string() + "\n");
+}
+
 TEST_F(Sweep, RefusesBeforeItTrains) {
     EXPECT_EQ("", refusal(convoy_alone(sweep("lrr=1,2")), Exit::usage, {"--lrr", "did you mean --lr?"}));
     EXPECT_EQ("", refusal(convoy_alone(sweep("lr=0.1,fast")), Exit::usage, {"fast"}));

@@ -224,6 +224,10 @@ TEST(RunFolder, WhoseCheckpointsAreALinkOfAnotherUserIsRefused) {
 TEST(RunFolder, OfAnotherUserOrOpenToAllIsNamed) {
     const TempDir dir;
     const auto start = [&] { return said([&] { RunFolder(dir.path("run"), false, false); }); };
+    const mode_t before = ::umask(0);
+    EXPECT_EQ(count(start(), "warning: " + dir.path("run") + ": every user of this machine can change"), 1) << "made";
+    ::umask(before);
+    fs::remove_all(dir.path("run"));
     EXPECT_EQ(start(), "") << "it is made";
     EXPECT_EQ(start(), "");
     fs::permissions(dir.path("run"), fs::perms::all);
@@ -248,6 +252,11 @@ TEST(RunFolder, IsLockedForThoseWhoWriteThere) {
     EXPECT_EQ(mode_with(022), fs::perms(0600));
     fs::permissions(lock, fs::perms(0644));
     EXPECT_EQ(mode_with(022), fs::perms(0600)) << "one of an earlier version";
+    fs::remove(lock);
+    write_file(dir.path("mine"), "");
+    fs::permissions(dir.path("mine"), fs::perms(0664));
+    fs::create_hard_link(dir.path("mine"), lock);
+    EXPECT_EQ(mode_with(022), fs::perms(0664)) << "it is another file of the user, too";
     fs::remove(lock);
     EXPECT_EQ(mode_with(002), fs::perms(0620)) << "a group that shares a folder";
 }
