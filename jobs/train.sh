@@ -46,6 +46,13 @@ fi
 
 device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
+# Another user's link could lead to an earlier run of yours, which would be replaced.
+cnns=${folder%/*} benchmark_log=${folder%/*/*}
+paths=("$folder" "${log%.log}" "$cnns" "$benchmark_log")
+[[ -n ${CONVOY_LOGS:-} ]] || paths+=(../logs) # a link that the user names is followed
+for path in "${paths[@]}"; do
+  [[ ! -L $path ]] || fail "$path is a link; name the folder itself: CONVOY_LOGS=FOLDER"
+done
 mkdir -p "$folder"
 rm -f "$log"
 # dd makes the file itself, or fails: another user may put a link or a pipe there now. A pipe that

@@ -67,6 +67,22 @@ class Train(Stubs):
         with open(f"{self.dir}/here/{log}") as f:
             self.assertIn("Epoch: [0][0/10]\n", f.read())
 
+    def test_a_link_to_an_earlier_run_is_not_followed(self):
+        """Another user's link, where ../logs is in a folder of many people."""
+        path = f"{self.dir}/logs/benchmark_log/cnns/resnet50_1node_bz32/1n1c_real"
+        while path != self.dir:
+            mine = f"{self.dir}/mine"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.makedirs(mine)
+            os.symlink(mine, path)
+            done = self.run_script("resnet50", "0", "32", CONVOY_DATA="/data")
+            self.assertEqual((done.returncode, os.path.exists(f"{self.dir}/calls"), os.listdir(mine)), (2, False, []), path)
+            self.assertRegex(done.stderr, "is a link; name the folder itself: CONVOY_LOGS=FOLDER")
+            os.remove(path)
+            os.rmdir(mine)
+            path = os.path.dirname(path)
+            os.rmdir(path) if path != self.dir else None
+
     def test_mpirun_asks_no_display(self):
         self.stub("bin/mpirun", 'echo "components: $HWLOC_COMPONENTS."')
         for value, told in ((None, "-gl"), ("x86", "x86"), ("", "")):
