@@ -121,12 +121,15 @@ bool is_figure_name(const std::string& name) {
 Figure figure_in(const JsonObject& j) {
     Figure f{.name = j.text("name"), .unit = j.text("unit"), .value = j.number("value")};
     if (!is_figure_name(f.name)) j.refuse("name", "no name of a figure: small letters and underscores");
+    constexpr size_t longest_unit = 40;  // bytes; charts repeat it at each point
+    if (f.unit.size() > longest_unit) j.refuse("unit", "longer than any unit");
     if (j.has("host")) f.host = j.text("host");
     if (j.has("peer")) f.peer = j.text("peer");
     if (j.has("rank")) f.rank = j.count("rank");
     if (j.has("at_unit")) {
         f.at = j.number("at");
         f.at_unit = j.text("at_unit");
+        if (f.at_unit.size() > longest_unit) j.refuse("at_unit", "longer than any unit");
     }
     return f;
 }
@@ -195,6 +198,8 @@ void check_units(const Acceptance& a, const std::string& file) {
             if (!host.empty() && !hosts.contains(host))
                 refuse(r, " is about '" + shortened(host, 60) + "', which is none of its hosts");
         };
+        for (const Blamed& b : r.blamed)
+            if (b.drain && b.host.empty()) refuse(r, " drains a host without a name");
         for (const Blamed& b : r.blamed)
             if (b.drain) check(b.host);  // others may name two hosts, and are not printed as a command
         for (const UnitFacts& unit : r.facts) check(unit.host);

@@ -69,4 +69,10 @@ std::string Blocks::take(uint64_t address, uint64_t bytes, std::string_view sign
     return block;
 }
 
+void Blocks::count_chunks(uint64_t chunks) {
+    constexpr uint64_t most = 1 << 22;
+    expect(chunks <= most - chunks_, "too many chunks");
+    chunks_ += chunks;
+}
+
 }  // namespace convoy::h5

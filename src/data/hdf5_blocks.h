@@ -52,6 +52,9 @@ public:
     }
     /// Reads bytes of a block that is taken separately, before or after this call.
     std::string look_at(uint64_t address, uint64_t bytes) const;
+    /// Records places of chunks. HDF5 visits each of them, also those in a hole of the file. Throws
+    /// Unfit for more than 4 million in the file.
+    void count_chunks(uint64_t chunks);
     /// True if two blocks overlapped.
     bool overlapped() const { return overlapped_; }
 
@@ -61,6 +64,7 @@ private:
     const std::string& path_;
     std::map<uint64_t, uint64_t> taken_;  // end by address
     bool overlapped_ = false;
+    uint64_t chunks_ = 0;
 };
 
 }  // namespace convoy::h5

@@ -103,6 +103,7 @@ public:
         if (block != no_address) check_index_block(block);
         // HDF5 reads the first `end` entries, even those that no block holds.
         expect(end <= entries_, "a chunk index's number of chunks");
+        blocks_.count_chunks(end);
     }
 
 private:

@@ -224,6 +224,7 @@ private:
             expect(chunks == 0 || index_.chunks <= most_chunks / chunks, "too many chunks");
             index_.chunks *= chunks;
         }
+        if (index_.kind == 3) blocks_.count_chunks(index_.chunks);
         const auto unlimited = std::count(extent_.most.begin(), extent_.most.end(), no_address);
         expect(index_.kind == 5 || unlimited == (index_.kind == 4 ? 1 : 0), "a chunk index of another kind");
         check_chunk_index(blocks_, index_);

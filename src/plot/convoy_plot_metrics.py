@@ -21,6 +21,7 @@ SUPERBLOCK = b"\x89HDF\r\n\x1a\n\x03"  # the signature, and the version that Con
 TEXTS = ("ranks/host", "events/kind")  # columns of texts; all others have numbers
 LONGEST_TEXT = 1000  # bytes; Convoy shortens longer texts
 LONGEST_NAME = 100  # of a column; the names that Convoy gives have up to 25 letters
+CHUNK_ROWS = 4096  # as src/run/metrics_file.h has it
 MOST_COLUMNS = 100  # of a table, because a file may name the same values any number of times
 # h5py raises RuntimeError for some failures of HDF5.
 PROBLEMS = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, MemoryError)
@@ -126,6 +127,8 @@ class MetricsFile:
                 or layout.get_nfilters() != 1 or layout.get_filter(0)[0] != h5z.FILTER_FLETCHER32):
             raise Unsound(f"/{name} is not stored as Convoy stores it")
         rows, width, chunk_rows = data.shape[0], stored.get_size(), layout.get_chunk()[0]
+        if rows > chunk_rows and chunk_rows < CHUNK_ROWS:  # HDF5 looks through all of them for each
+            raise Unsound(f"/{name} has chunks of {chunk_rows} rows, and Convoy's have {CHUNK_ROWS}")
         if rows * width > self.left:
             raise Unsound(f"/{name} has more rows than the file has room for")
         self.left -= rows * width

@@ -106,6 +106,9 @@ TEST_F(AcceptResume, HostsOfAnotherMachineAreNotBlamed) {
     const Finished f = launch(2, options + " --resume");
     EXPECT_EQ("", refusal(f, Exit::bad_input, {file(), "level sums", "'a;reboot'", "none of its hosts"}));
     EXPECT_EQ(f.out.find("--exclude"), std::string::npos) << "users paste that line: " << f.out;
+    j["levels"][0]["blamed"].back()["host"] = "";
+    write_file(file(), j.dump());
+    EXPECT_EQ("", refusal(launch(2, options + " --resume"), Exit::bad_input, {"level sums", "without a name"}));
 }
 
 // An accept.json may come from another person, and have as many figures as its limit allows.

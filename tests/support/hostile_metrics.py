@@ -90,6 +90,10 @@ def damaged_chunk(file):
     set.id.write_direct_chunk((0,), b"x" * (8 * ROWS + 4))
 
 
+def short_chunks(file):
+    made(file, np.zeros(ROWS), chunks=(1,))
+
+
 def without_checksum(file):
     made(file, np.zeros(ROWS), fletcher32=False)
 
@@ -192,7 +196,7 @@ def format_with_escapes(file):
     file.attrs["format"] = np.bytes_("\x1b[2J\n\u202e".encode())
 
 
-KINDS = [external_storage, virtual, external_link, link_of_a_group, pipe, soft_link, gzip,
+KINDS = [short_chunks, external_storage, virtual, external_link, link_of_a_group, pipe, soft_link, gzip,
          gzip_after_the_checksum, bomb, same_values, rows_without_chunks, short_chunk, unchecked_chunk,
          damaged_chunk, without_checksum, not_in_chunks, integer_with_an_offset, other_float, text_for_numbers,
          structure, texts_of_any_length, two_dimensions, group_for_a_column, type_for_a_column, missing_column,

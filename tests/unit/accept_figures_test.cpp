@@ -95,6 +95,8 @@ TEST(AcceptFigures, DamagedResultsAreRefusedWithFileAndKey) {
     EXPECT_EQ("", problem("/levels/2/seconds", "long", {"levels[2]", "'seconds' is no number"}));
     EXPECT_EQ("", problem("/levels/1/blamed/0/drain", 1, {"levels[1]: blamed[0]", "'drain'"}));
     EXPECT_EQ("", problem("/levels/1/figures/0/name", "a/b", {"levels[1]: figures[0]", "'name'"}));
+    const std::string long_unit(41, 'm');
+    EXPECT_EQ("", problem("/levels/1/figures/0/unit", long_unit, {"levels[1]: figures[0]", "'unit' is longer than"}));
     EXPECT_EQ("", problem("/levels/1/figures/0/value", nullptr, {"levels[1]: figures[0]", "'value' is no number"}));
     EXPECT_EQ("", problem("/levels/0/facts/0/facts", "x", {"levels[0]: facts[0]", "'facts' is no object"}));
     for (const char* text : {"", "{", "[]", "{\"format\": 1}", "\x7f\x45LF"})
