@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
+constexpr size_t most_path_bytes = size_t(512) << 20;  // of one list; lines may be short and its folder's path long
 constexpr int64_t most_file_bytes = int64_t(1) << 30;
 
 void add_folder(const std::string& folder, std::vector<Picture>& to) {
@@ -48,8 +49,14 @@ void add_list(const std::string& list, std::vector<Picture>& to) {
     const std::string advice = "a list has a path in each line";
     const fs::path folder = fs::path(list).parent_path();
     const size_t before = to.size();
-    for (const std::string& line : lines_of_input(list, most_list_bytes, advice))
-        if (!line.empty()) to.push_back({.name = line, .path = folder / line});
+    size_t bytes = 0;
+    for (const std::string& line : lines_of_input(list, most_list_bytes, advice)) {
+        if (line.empty()) continue;
+        to.push_back({.name = line, .path = folder / line});
+        bytes += to.back().path.size();
+        if (bytes > most_path_bytes)
+            fail(Exit::bad_input, list + ": its paths take more than 512 MiB; split it into several lists");
+    }
     if (to.size() == before) fail(Exit::bad_input, list + ": is empty; " + advice);
 }
 
