@@ -8,7 +8,7 @@
 namespace convoy {
 
 /// Limits the sum of the bytes of all threads' parts. A part larger than the whole budget waits
-/// until no other part has any.
+/// until no other part has any bytes.
 class ByteBudget {
 public:
     explicit ByteBudget(size_t most) : most_(most) {}

@@ -1,6 +1,6 @@
 // Limits of processor time that control groups set, for containers for example (`docker --cpus 2`).
-// Affinity does not show them: with a quota of two processors a process may run on all processors,
-// until it is halted.
+// Affinity does not show them: with a quota of two processors, a process may run on all processors
+// until the kernel throttles it.
 #pragma once
 #include <optional>
 #include <string>

@@ -17,7 +17,7 @@ int open_to_write(const std::string& path, int flags);
 /// Locks the file until this process closes it or ends, also by kill -9. Returns false if another
 /// process has locked it. Returns true without a lock if the file system has no locks, or if a
 /// process has locked the file for reading, as any user who may read it can. errno then says why;
-/// otherwise it is 0.
+/// it is 0 if the file is locked.
 bool lock_file(int fd);
 /// Returns why lock_file() has returned true without a lock. `code`: the errno that it has set.
 std::string why_unlocked(int code);

@@ -22,8 +22,8 @@ Descriptor open_lock(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     if (!file.valid() || ::fstat(file.fd(), &about) != 0) cannot_write(folder.shown(name));
     const bool own = S_ISREG(about.st_mode) && about.st_uid == ::geteuid() && about.st_nlink == 1;
-    // Earlier versions made the file readable. If fchmod() fails, it stays readable. A hard link is
-    // another file of the user.
+    // Earlier versions made the file readable. If fchmod() fails, it stays readable. With several
+    // hard links, it may also be a file of the user that others must be able to read.
     if (own && (about.st_mode & of_readers) != 0) (void)!::fchmod(file.fd(), about.st_mode & ALLPERMS & ~of_readers);
     return file;
 }

@@ -9,8 +9,8 @@ namespace convoy {
 
 /// Does what HeldFolder::replace() does.
 Descriptor create_in(const HeldFolder& folder, const std::string& name);
-/// Opens or makes a file for lock_file(). Only those who may write to it may read it, because a
-/// reader could lock it, too. Throws Exit::io.
+/// Opens or makes a file for lock_file(). Only its owner may read it, because any reader could lock
+/// it, too. Throws Exit::io.
 Descriptor open_lock(const HeldFolder& folder, const std::string& name);
 /// Replaces a file by this text. After a crash, a reader sees the old file or the new one. Throws
 /// Exit::io on failure; the old file then stays, unless only the sync of the folder failed.

@@ -32,9 +32,9 @@ HeldFolder folder_above(const std::string& path, const char* purpose) try {
     fail(Exit::io, path + ": cannot be " + purpose + ": " + error.what());
 }
 
-/// Returns true if a new file is shown with the folder's owner, and as writable by all others who
-/// may write to the folder. Network file systems may show one owner for several users; FAT and CIFS
-/// keep no modes.
+/// Returns true if the file system shows a new file beside the folder with the folder's owner, and
+/// with its write permissions for others. Network file systems may show one owner for several
+/// users; FAT and CIFS keep no modes.
 bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const struct stat& folder) {
     const std::string trial = name + "-" + random_name(6);
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

@@ -43,8 +43,8 @@ bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& 
     return true;
 }
 
-/// Returns a file below `folder`, at any depth, that belongs to none of `owners`, or a link to one;
-/// empty if there is none. Python imports nothing whose name begins with a dot.
+/// Returns an entry below `folder`, at any depth, that is_of() refuses, or `folder` if it cannot be
+/// listed; else empty. Skips names that begin with a dot, because Python does not import them.
 fs::path strangers_file(const std::set<uid_t>& owners, const fs::path& folder) {
     std::error_code unseen;
     fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, unseen);
@@ -79,7 +79,7 @@ fs::path file_that_counts(const fs::path& relative, fs::path* strange) {
     return is_own ? sources / relative : fs::path();
 }
 
-/// Returns the path below $CONVOY_HOME, empty if there is no such file. Nothing if it is not set.
+/// Returns a file's path below $CONVOY_HOME; empty if it is missing, nullopt without $CONVOY_HOME.
 std::optional<std::string> file_of_home(const std::string& relative) {
     const char* home = std::getenv("CONVOY_HOME");
     if (!home || !*home) return std::nullopt;

@@ -17,9 +17,9 @@ std::string project_file(const std::string& relative);
 /// is left; the message names that file.
 std::string project_script(const std::string& relative);
 
-/// Returns true if another user may have put `entry` into `folder`, although its owner is trusted.
-/// In /tmp, or another folder that is sticky or open to all, others can make a hard link to a file
-/// that they may write to, and can move such a folder or a link there.
+/// Returns true if another user may have put `entry` into `folder`, although a trusted user owns
+/// `entry`. Others can hard-link a file, or move a folder or a symbolic link, if they may write to
+/// it. The folder must be sticky or open to all, as /tmp is.
 bool may_be_put_there(const struct stat& entry, const std::string& folder);
 
 /// Returns the command that starts this executable from the current folder, for messages:
