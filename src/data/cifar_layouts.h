@@ -24,7 +24,7 @@ struct CifarLayout {
     size_t record_bytes() const { return label_bytes + image_bytes; }
     bool has(const std::string& member) const;
     size_t images_of(const std::string& member) const { return member == test ? test_images : train_images; }
-    size_t most_bytes(const std::string& member) const;
+    size_t most_bytes(const std::string& member) const;  ///< limit for the size of a member
 };
 
 /// Returns the layouts of the binary and the Python version.

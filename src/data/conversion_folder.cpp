@@ -137,7 +137,7 @@ ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) 
     const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {
-        for (const char* old : {identity_file, shards_folder, records_folder})  // the identity makes the others valid
+        for (const char* old : {identity_file, shards_folder, records_folder})  // the identity first: it validates them
             if (const std::error_code error = held.remove_tree(old))
                 fail(Exit::io, held.shown(old) + ": cannot be removed (" + error.message() + "); remove it");
         replace_in(held, identity_file, identity);

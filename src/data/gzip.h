@@ -15,7 +15,7 @@ namespace convoy {
 
 class GzipReader {
 public:
-    /// Largest growth of images that is believed. The format's limit is 1032 times.
+    /// Limit of plain bytes per compressed byte for images. The format allows up to 1032.
     static constexpr uint64_t most_growth = 200;
     /// Throws Exit::bad_input naming `path` if it cannot be opened, or is no regular file.
     explicit GzipReader(const std::string& path);

@@ -120,7 +120,7 @@ Handle create(const FilePlace& place, Chunks chunks) {
     const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
     if (chunks == Chunks::at_once) H5Pset_cache(access, 0, 0, 0, 0);
-    // Creates a new file or fails, because a link that another user puts there would be followed.
+    // H5F_ACC_EXCL, because HDF5 would otherwise follow a link that another user puts there.
     if (::unlink(place.opened.c_str()) != 0 && errno != ENOENT) cannot_write(place.shown);
     Handle file(H5Fcreate(place.opened.c_str(), H5F_ACC_EXCL, creation, access));
     if (!file.valid()) fail_to_create(place.shown);

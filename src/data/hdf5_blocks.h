@@ -52,8 +52,8 @@ public:
     }
     /// Reads bytes of a block that is taken separately, before or after this call.
     std::string look_at(uint64_t address, uint64_t bytes) const;
-    /// Records places of chunks. HDF5 visits each of them, also those in a hole of the file. Throws
-    /// Unfit for more than 4 million in the file.
+    /// Counts chunks that an index can hold, because HDF5 visits each of their places, even in a
+    /// hole of the file. Throws Unfit for more than 4 million in the file.
     void count_chunks(uint64_t chunks);
     /// True if two blocks overlapped.
     bool overlapped() const { return overlapped_; }

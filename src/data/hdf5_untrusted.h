@@ -34,8 +34,8 @@ struct ChunkLayout {
     std::vector<hsize_t> dims, chunk;  ///< sides of the data set, and of a chunk; same rank, no chunk side is 0
     hsize_t bytes = 0;                 ///< of one chunk, without its checksum
 };
-/// Refuses any other storage. Call it before a data set is asked for anything else, because a
-/// virtual one opens other files when it is asked for its extent.
+/// Returns a data set's chunks, and refuses any other storage. Call it before HDF5 is asked for
+/// anything else, because a virtual data set opens other files when HDF5 is asked for its extent.
 ChunkLayout checked_chunks(hid_t dataset, const std::string& name, const std::string& path);
 /// Refuses rows [first, first + rows) if one of their chunks is missing or does not have its full
 /// size.
@@ -43,8 +43,8 @@ void check_stored_chunks(hid_t dataset, const ChunkLayout&, hsize_t first, hsize
 
 /// Returns the text of a variable-length attribute, read from the file's bytes. HDF5 1.10 would
 /// allocate the length that the attribute claims, and write the heap's bytes into it. Returns
-/// nothing if heap and attribute differ. Several attributes may have this name, because they were
-/// deleted or belong to other objects. Then the last one in the file that agrees with its heap
+/// nothing if heap and attribute differ. The file may hold several attributes of this name: deleted
+/// ones, and those of other objects. Of these, the last one in the file that agrees with its heap
 /// counts. The file must be on disk.
 std::optional<std::string> variable_text(hid_t attribute, const std::string& name, const std::string& path);
 

@@ -134,8 +134,8 @@ private:
         const Entry entry = look_at(root_ + "/" + path);
         switch (entry.kind) {
             case Entry::Kind::folder:
-                // Only links reach a folder twice. Before links are followed, an inode number that
-                // repeats is that of another folder, on a network file system.
+                // Only a link leads to a folder twice. While no link is followed, a repeated inode
+                // number belongs to another folder, as on some network file systems.
                 return seen_.insert({entry.about.st_dev, entry.about.st_ino}).second || !following_;
             case Entry::Kind::link_to_folder: links_.emplace_back(label, path); return false;
             case Entry::Kind::dead: to_.skip(Skipped::dead_link, path); return false;

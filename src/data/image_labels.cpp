@@ -84,7 +84,8 @@ std::string plain_label(const std::string& label) {
     return is_number(label) ? std::to_string(number_of(label)) : label;
 }
 
-/// Maps each id and each name to its class index; -1 if several classes share it.
+/// Maps each id, its plain_label() and each name to a class index; -1 if several classes share it.
+/// An id takes precedence over an equal plain label, and that over an equal name.
 std::map<std::string, int32_t> meanings_of(const ClassTable& classes) {
     std::map<std::string, int32_t> ids, meanings;
     for (size_t i = 0; i < classes.ids.size(); ++i) {

@@ -114,8 +114,8 @@ struct MembersByName {
     }
 };
 
-/// Returns the member that matches `path` best. Tries its full name, then its class and file. Then
-/// one of the two paths may be the end of the other.
+/// Returns the member that matches `path` best: by the member's full name, else by its class and
+/// file. Otherwise, one of the two paths must be the end of the other.
 const ListedImage& find_member(const std::string& path, const MembersByName& members, const std::string& list,
                                const ImageList& of) {
     const std::string normal = normal_name(path);
@@ -132,7 +132,7 @@ const ListedImage& find_member(const std::string& path, const MembersByName& mem
     return *found.back();
 }
 
-/// Keeps the members of archives that a list names, and sets its labels.
+/// Keeps the members of archives that a list names, and gives them the labels of the list.
 void take_listed_members(const std::vector<ListLine>& lines, const std::string& list, ImageList& of) {
     const MembersByName members(of.images);
     std::vector<ListedImage> taken;

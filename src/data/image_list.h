@@ -45,7 +45,7 @@ enum class Skipped : uint8_t {
 };
 constexpr size_t skipped_kinds = 15;
 
-/// The number of skipped files, or of others to report, and the names of the first ones.
+/// The number of files that were skipped, or that a summary reports, and the first ones' names.
 struct SkippedCount {
     static constexpr size_t most_examples = 5;
 

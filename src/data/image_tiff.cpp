@@ -20,7 +20,7 @@ constexpr uint64_t always_allowed_tile = 16 << 20;  // bytes
     throw BadImage(ImageFault::other_format, "is a TIFF " + what + ", which is not read");
 }
 
-/// Returns the most pixel bytes per compressed byte, for TIFF's code of the compression; 0 if it is
+/// Returns the limit of pixel bytes per compressed byte for one of TIFF's compressions; 0 if it is
 /// not read. A fax code takes at least one bit per row of `width` pixels.
 int64_t growth_of(int compression, int64_t width) {
     switch (compression) {

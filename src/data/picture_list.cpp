@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
-constexpr size_t most_path_bytes = size_t(512) << 20;  // of one list; lines may be short and its folder's path long
+constexpr size_t most_path_bytes = size_t(512) << 20;  // of one list; each line adds the path of the list's folder
 constexpr int64_t most_file_bytes = int64_t(1) << 30;
 
 void add_folder(const std::string& folder, std::vector<Picture>& to) {

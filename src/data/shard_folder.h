@@ -8,8 +8,8 @@
 
 namespace convoy {
 
-/// Throws Exit::bad_input, beginning with `where`, for names longer than check_class_name()
-/// allows: texts and tables repeat them for each image.
+/// Throws Exit::bad_input, beginning with `where`, for names longer than check_class_name() allows,
+/// because texts and tables repeat a name for each image.
 void check_class_lengths(const std::vector<std::string>& names, const std::string& where, const std::string& advice);
 
 /// Waits until a file is on disk. Throws Exit::io.

@@ -41,7 +41,7 @@ public:
     }
     char type() const { return bytes_[156]; }
     bool is_link() const { return type() == '1' || type() == '2'; }
-    /// True for links, devices, folders and pipes. Their size field may be that of the target.
+    /// True for links, devices, folders and pipes. A link's size field may be its target's size.
     bool is_without_content() const { return type() >= '1' && type() <= '6'; }
     /// True for regular files. By POSIX, unknown types are read as regular files, too.
     bool is_file() const {
