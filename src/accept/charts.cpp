@@ -39,11 +39,11 @@ std::string horizontal(const std::string& kind, double x, double y, double width
     return formatted("<path class=\"%s\" d=\"M%.1f %.1fH%.1f\">", kind.c_str(), x, y, x + width) + inside + "</path>\n";
 }
 
-std::string svg_element(const std::string& id, double width, double height, const std::string& content) {
+std::string svg_element(const std::string& id, double width, double tall, const std::string& content) {
     return formatted(
                "<div class=\"wide\"><svg id=\"%s\" role=\"img\" aria-labelledby=\"%s-caption\" width=\"%.0f\" "
                "height=\"%.0f\">\n",
-               id.c_str(), id.c_str(), width, height) +
+               id.c_str(), id.c_str(), width, tall) +
            content + "</svg></div>\n";
 }
 

@@ -131,7 +131,7 @@ TEST(CudaProgram, PartsOfAWorkspaceDoNotOverlap) {
     EXPECT_EQ(a.offset, 0u);
     EXPECT_EQ(b.offset, 256u);
     EXPECT_EQ(c.offset, 0u) << "another operation uses the same memory";
-    EXPECT_EQ(w.bytes(), 266u);
+    EXPECT_EQ(b.end(), 266u);
     const int before = w.generation();
     w.part(0, 266);
     EXPECT_EQ(w.generation(), before);
