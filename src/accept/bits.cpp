@@ -199,7 +199,7 @@ LevelResult compare_bits(const BitsCase& c, const std::vector<RankBits>& alone, 
                                     .device = rank.device,
                                     .reason = "devices of one kind have different bits, and no majority agrees"});
     for (size_t i = 0; i < together.size(); ++i) {
-        if (!r.blamed.empty() || kinds.size() > 1) break;  // then the bits of all together differ anyway
+        if (!r.blamed.empty() || kinds.size() > 1) break;  // then all ranks together must differ, too
         if (const size_t step = first_difference(together[i], alone[i].steps))
             r.blamed.push_back({.host = alone[i].host,
                                 .device = alone[i].device,

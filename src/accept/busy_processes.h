@@ -28,8 +28,8 @@ std::vector<BusyProcess> busy_between(const std::vector<ProcessTime>& before, co
 /// Returns the processors on which a process may run, "0-3,8"; empty if not known. `pid` may be
 /// "self".
 std::string processors_of(const std::string& pid, const std::string& root = "");
-/// Returns the processes that may run on some of these processors, or for which that is not known.
-/// Other jobs often share a node but no processor.
+/// Returns the processes that may run on some of these processors, and those whose processors are
+/// not known. Other jobs often share a node but no processor.
 std::vector<BusyProcess> sharing(const std::vector<BusyProcess>&, const std::string& processors,
                                  const std::string& root = "");
 /// Returns the entry of this process; `program` is empty if /proc cannot be read.

@@ -26,7 +26,7 @@ struct BarChart {
     std::vector<std::string> groups;  ///< names, below the bars
     std::vector<ChartSeries> bars;
     std::vector<ChartMark> marks{};
-    std::vector<bool> bad{};  ///< by group: true: drawn in the colour `bad`, with a "!"; empty: none is
+    std::vector<bool> bad{};  ///< by group; true: drawn in the colour `bad`, with a "!"; empty: all false
 };
 std::string svg_of(const BarChart&);
 

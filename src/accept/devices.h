@@ -10,7 +10,7 @@ namespace convoy {
 /// The device of this rank. The rank keeps it in each group of ranks.
 struct DeviceChoice {
     std::string device = "auto";  ///< as --device
-    int threads = 1;              ///< CPU threads of this rank, when speed counts
+    int threads = 1;              ///< CPU threads, unless backend_for() gets another number
     int gpu = 0;                  ///< index among the visible GPUs
     bool share = false;           ///< several ranks may use one GPU
 };

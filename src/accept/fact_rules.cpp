@@ -80,7 +80,7 @@ bool is_narrow(const std::string& width) {
 }
 
 /// Returns how much /dev/shm NCCL or MPI may need, in GiB. NCCL recommends 1 GiB in containers.
-/// Open MPI maps 4 MiB per rank, and more with many ranks.
+/// Allows 8 MiB per rank, and at least 32 MiB, because Open MPI maps 4 MiB per rank or more.
 double shared_memory_needed(int ranks, bool on_gpus) { return on_gpus ? 1 : std::max(0.03125, ranks * 0.0078125); }
 
 void add_shared_memory(const Facts& facts, int ranks, bool on_gpus, std::vector<Fault>& faults) {

@@ -69,7 +69,7 @@ Values rounded(const Values& exact) {
 }
 
 /// Groups units by the value of a fact. Leaves out units whose value is not known. If most units
-/// have a network card, the units that list their cards without it get the value "missing".
+/// have the network card of this fact, units that list only other cards get the value "missing".
 Values values_of(const std::string& fact, const FactRule& rule, const Units& units) {
     Values values;
     Units without_card;

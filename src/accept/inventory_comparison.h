@@ -23,8 +23,8 @@ struct NodeInventory {
 
 /// Judges each fact by rule_for(), faults_of_node() and faults_of_gpu(). If nodes differ, blames
 /// those with the value that is known to be worse, or else the minority. A tie, such as two nodes
-/// with different drivers, warns and blames neither. It blames one only for a failure whose worse
-/// value is known. `details` has a line per finding, the worst first, then one per node and GPU.
+/// with different drivers, only warns, unless it is about a failure whose worse value is known.
+/// `details` has a line per finding, the worst first, then one per node and GPU.
 LevelResult compare_inventories(const std::vector<NodeInventory>&);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
 // How fast should all ranks be together? Compares with what `convoy predict` computes from a
-// cluster file, and names the term that takes longer.
+// cluster file, and names the term that exceeds its prediction most.
 #pragma once
 #include "accept/speed.h"
 

@@ -13,7 +13,7 @@ namespace convoy {
 
 enum class AllReduceLines {
     plain,      ///< steps from 1, sums as whole numbers; a table of sizes with one time each
-    toy,        ///< like the PyTorch script: steps from 0, sums as 13.0
+    toy,        ///< like the PyTorch script mmmg_toy.py: steps from 0, sums as 13.0
     nccl_tests  ///< the table of nccl-tests (bench/nccl_tests.h), with times out of place and in place
 };
 struct SmallAllReduces {

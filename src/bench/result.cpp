@@ -12,7 +12,7 @@
 namespace convoy {
 
 std::vector<OpClass> by_class(const std::vector<LaunchTime>& times, const Graph& graph, const WorkByClass& work) {
-    // If a backend fuses two ops into a launch, their classes become one: work is counted by op.
+    // If a backend fuses two ops into a launch, the work of both counts for the launch's class.
     std::map<std::string, std::string> whole;  // class of an op -> class of the fused launch
     for (const LaunchTime& t : times)
         for (const std::string& part : parts_of_launch(t.launch, graph)) whole[part] = class_of_launch(t.launch, graph);

@@ -208,7 +208,7 @@ private:
     int64_t images_ = 0, faults_ = 0;
 };
 
-/// Bytes that are no UTF-8 become replacement characters.
+/// Makes JSON replace bytes that are not UTF-8.
 constexpr auto replace_bad_text = nlohmann::json::error_handler_t::replace;
 
 /// Adds the predictions of one batch of all ranks, in the order of the pictures.

@@ -119,7 +119,7 @@ std::string time_text() {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local)};
 }
 
-/// Returns the facts in the lines of nccl-tests. Collective.
+/// Returns what the lines of nccl-tests say about this run. Collective.
 NcclTestsRun nccl_tests_run(Comm& comm, const Backend& backend, const CommTestOptions& o,
                             const std::vector<std::string>& args) {
     const bool by_nccl = backend.facts().transport.starts_with("NCCL");

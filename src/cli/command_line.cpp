@@ -228,7 +228,7 @@ ConfiguredValues parse_with_config(const Options& options, const Options& own, c
     ConfiguredValues result;
     po::variables_map& values = result.values;
     store_arguments(own, args, {}, values);
-    store_arguments(options, {}, {}, values);  // the others' defaults
+    store_arguments(options, {}, {}, values);  // defaults of options that only the file may have
     if (values.count("config"))
         store_config(options, values["config"].as<std::string>(), alternatives, only_flags, result);
     translate(options, "", "--", [&] { po::notify(values); });

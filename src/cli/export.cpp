@@ -80,7 +80,7 @@ std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std:
     return tensors;
 }
 
-/// Bytes that are no UTF-8 become replacement characters.
+/// Makes JSON replace bytes that are not UTF-8.
 constexpr auto replace_bad_text = nlohmann::json::error_handler_t::replace;
 
 /// Returns the metadata: facts that a reader needs besides the tensors.

@@ -49,7 +49,7 @@ def some(values):
 
 
 def save(figure, out, dpi=110, kind="png"):
-    """Writes the picture beside its place, then puts it there; `out` is an Output."""
+    """Writes the picture to `out`, an Output, which replaces an earlier picture as a whole."""
     try:
         out.replace(lambda file: figure.savefig(file, dpi=dpi, format=kind))
     except OSError as error:

@@ -76,7 +76,7 @@ def folder_of(argument):
 
 
 class Output:
-    """A file that will be written. Its folder is opened at once, so that it may be exchanged later without effect."""
+    """A file that will be written. Its folder is opened at once, so that exchanging the folder later has no effect."""
 
     def __init__(self, path, folder=None):
         """`folder`: a descriptor of the file's folder, if it is open already."""
@@ -89,7 +89,7 @@ class Output:
                 self.problem = error  # raised by replace(), because input files are checked first
 
     def is_stream(self):
-        """Whether the user named a device or an open file, as /dev/stdout, which cannot be replaced."""
+        """Returns True for a device or an open file, such as /dev/stdout, which cannot be replaced."""
         folder = os.readlink(f"/proc/self/fd/{self.folder}")
         return folder == "/dev" or (folder + "/").startswith("/proc/")
 
@@ -127,7 +127,7 @@ class Output:
 
 
 def at_once(path, flags):
-    """An opener for open() that does not wait for a pipe, which may have replaced the file since it was checked."""
+    """Opens a file for open(). Does not wait for a pipe, which may have replaced the file since it was checked."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 

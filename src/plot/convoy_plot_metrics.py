@@ -51,7 +51,7 @@ class MetricsFile:
         """`place`: where it is opened, if that is not `path`, which messages name."""
         self.path, self.place = path, place or path
         refuse_special(path, ADVICE, self.place)
-        self.bytes = self.left = 0  # bytes of the file, and how many columns may still read
+        self.bytes = self.left = 0  # bytes of the file; `left`: those that further columns may take
         self.source = self.file = None
 
     def __enter__(self):
@@ -115,7 +115,7 @@ class MetricsFile:
         return value[()].decode("utf-8", "replace") if text else int(value[()])
 
     def column(self, name):
-        """All values of a column: integers, doubles, or texts as bytes."""
+        """Returns all values of a column: integers, doubles, or texts as bytes."""
         data = self.opened(name, h5d.DatasetID)
         stored = data.get_type()
         if name in TEXTS:
@@ -127,7 +127,7 @@ class MetricsFile:
                 or layout.get_nfilters() != 1 or layout.get_filter(0)[0] != h5z.FILTER_FLETCHER32):
             raise Unsound(f"/{name} is not stored as Convoy stores it")
         rows, width, chunk_rows = data.shape[0], stored.get_size(), layout.get_chunk()[0]
-        if rows > chunk_rows and chunk_rows < CHUNK_ROWS:  # HDF5 looks through all of them for each
+        if rows > chunk_rows and chunk_rows < CHUNK_ROWS:  # HDF5 searches all chunks to find each
             raise Unsound(f"/{name} has chunks of {chunk_rows} rows, and Convoy's have {CHUNK_ROWS}")
         if rows * width > self.left:
             raise Unsound(f"/{name} has more rows than the file has room for")

@@ -18,7 +18,7 @@ def read_cells(path):
         if len(text) > LONGEST:
             raise ValueError(f"it is longer than {LONGEST >> 20} MiB")
         cells = json.loads(text)
-        for cell in cells:  # 100 times a list or a text is a long one
+        for cell in cells:  # draw_scaling() would repeat a list or a text 100 times
             for name, value in cell.items():
                 if not isinstance(value, TEXT if name in TEXTS else FIGURE):
                     raise ValueError(f"'{name}' is not a {'text' if name in TEXTS else 'number'}")

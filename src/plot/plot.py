@@ -86,13 +86,13 @@ def load_runs(arguments):
 
 
 def curve(axes, x, y, color, label=None, **style):
-    """A line; its points are marked where there are few, so that one step or one epoch can be seen."""
+    """Draws a line. Marks its points if they are few, so that one step or one epoch can be seen."""
     marker = {"marker": "o", "markersize": 4} if len(x) <= 40 else {}
     axes.plot(x, y, color=color, label=label, **{**marker, **style})
 
 
 def draw_training(axes, runs, column, scale, label):
-    """Training (thin) and test (thick, dashed) of one column against the step."""
+    """Draws one column against the step: training (thin) and test (thick, dashed)."""
     for run, color in zip(runs, colors(runs)):
         step, value = run.train["step"], run.train[column] * scale
         window = len(step) // 60

@@ -103,12 +103,12 @@ def open_folder(name, folder=None, flags=0):
 
 
 def events_in(folder):
-    """The names of the event files in an open folder that are ours to replace."""
+    """Returns the names of the event files in an open folder that are ours to replace."""
     return [name for name in os.listdir(folder) if name.startswith("events.out.tfevents.") and name.endswith(SUFFIX)]
 
 
 def is_new(folder):
-    """Whether an open folder is empty, this user's, and closed to others: as far as the file system shows that."""
+    """Returns True if an open folder is empty, this user's, and closed to others, as far as owner and mode tell."""
     if os.listdir(folder):
         return False
     trial = os.open("trial", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
@@ -121,10 +121,10 @@ def is_new(folder):
 
 @contextlib.contextmanager
 def working_folder(above):
-    """A new folder in the open folder `above`, for event files. Removes these at the end, and the folder.
+    """Makes a new folder for event files in the open folder `above`. Removes these files and the folder at the end.
 
-    Other users may put another folder at its path. Files are therefore removed through its descriptor, and what is at
-    its path only if that is an empty folder.
+    Other users may put another folder at its path. The files are therefore removed through the folder's descriptor.
+    What is at the path is removed only if it is an empty folder.
     """
     name = f".tensorboard-{os.urandom(6).hex()}"
     os.mkdir(name, 0o700, dir_fd=above)

@@ -45,11 +45,11 @@ nlohmann::json table_of(const std::string& path) {
 
 void check_rising(const MeasuredAllReduce& before, const MeasuredAllReduce& s, const std::string& path) {
     if (s.bytes <= before.bytes)
-        fail(Exit::bad_input, formatted("%s: is not monotonous: %.0f bytes follow %.0f; sort the sizes", path.c_str(),
+        fail(Exit::bad_input, formatted("%s: is not monotonic: %.0f bytes follow %.0f; sort the sizes", path.c_str(),
                                         s.bytes, before.bytes));
     if (s.seconds < before.seconds)
         fail(Exit::bad_input,
-             formatted("%s: is not monotonous: %.0f bytes took %.2f us, but %.0f bytes %.2f us; measure again with "
+             formatted("%s: is not monotonic: %.0f bytes took %.2f us, but %.0f bytes %.2f us; measure again with "
                        "more --iterations, or leave the smaller sizes out",
                        path.c_str(), before.bytes, 1e6 * before.seconds, s.bytes, 1e6 * s.seconds));
 }

@@ -10,7 +10,7 @@ namespace convoy {
 enum class Known : uint8_t {
     step,         ///< a step with these ranks and this batch
     node,         ///< for one node: a step on fewer of its ranks
-    nodes,        ///< for several nodes: no run and no all-reduce on several nodes
+    nodes,        ///< for several nodes: neither runs nor all-reduces on several nodes
     all_reduces,  ///< for several nodes: all-reduces on several nodes, but no run
     network,      ///< for several nodes: a run on several nodes
     batch,        ///< like node or network, but the batch is outside the range of the measured ones
