@@ -25,7 +25,7 @@ struct FineTuning {
 /// Adds --init-from, --init-skip, --freeze, --freeze-batchnorm and --lr-factor.
 void add_fine_tuning(OptionTable&, FineTuning&);
 /// Replaces --freeze by the text that the resumed run recorded, if both name the same tensors.
-/// Otherwise throws Exit::usage, naming tensors that only one of the two keeps.
+/// Otherwise throws Exit::usage, naming tensors that only one of the two freezes.
 /// `recorded`: the options that the checkpoint recorded; empty: no run is resumed.
 void take_recorded_freeze(const std::string& recorded, const ModelOptions&, FineTuning&, ConfigPairs& resolved);
 

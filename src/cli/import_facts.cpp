@@ -22,7 +22,7 @@ constexpr int most_classes = 1'000'000, most_side = 4096;
 struct Normalization {
     std::vector<float> mean, stddev;
 };
-/// The mean and deviation of torchvision, of PyTorch's MNIST example and of airbench94.
+/// Mean and deviation, as in torchvision, airbench94 and PyTorch's MNIST example.
 const Choices<Normalization>& normalizations() {
     static const Choices<Normalization> all = {{"imagenet", {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}}},
                                                {"cifar10", {{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}}},
@@ -94,7 +94,7 @@ int rows_of_last_layer(const ModelOptions& model, const StoredTensors& stored) {
     return int(weight->shape[0]);
 }
 
-/// Sets the stem, and the size of images.
+/// Sets the stem, the size of images, and the short side to which they are resized first.
 void set_images(ModelFile& m, const ImportOptions& o, const StoredTensors& stored, const Metadata& metadata,
                 const SplitInfo* data) {
     ModelOptions& model = m.model;

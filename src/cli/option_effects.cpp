@@ -14,11 +14,12 @@ namespace {
 
 struct Need {
     const char* option;
-    bool holds;
+    bool holds;                   ///< the option has an effect
     std::string otherwise;        ///< the condition under which it has no effect: "without --flip"
     std::vector<std::string> by;  ///< the options that decide
 };
 
+/// Returns true if the command line gives the option, not a file.
 bool is_flag(const ParsedOptions& parsed, const std::string& name) {
     const auto found = parsed.given.find(name);
     return found != parsed.given.end() && found->second.file.empty();

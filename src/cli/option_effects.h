@@ -17,8 +17,8 @@ namespace convoy {
 /// without --lr-points.
 void check_together(const TrainOptions&);
 /// Refuses options without effect, as far as the options alone show that. If the command line takes
-/// away the effect of an option in a file, sets that option to its default, because the command
-/// line wins.
+/// away the effect of an option in a file, records that option's default instead of refusing it,
+/// because the command line wins.
 void check_effects(ParsedOptions&);
 /// Refuses options about parameters and operations that the model does not have. They are allowed
 /// in a file, because a file serves several models.

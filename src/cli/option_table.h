@@ -73,7 +73,7 @@ public:
         add_text(name, default_value, value, help);
         readers_.push_back([=, &to](const Values& v) { parse(name, text_of(v, name), to); });
     }
-    /// Adds a list whose items a comma separates, for `parse` to convert. The default is `none`, an
+    /// Adds a list of items separated by commas, which `parse` converts. The default is `none`, an
     /// empty list. A command line may give the option several times: its lists add up.
     template <class T>
     void list(const char* name, T& to, T (*parse)(const std::string&, const std::string&), const char* value,

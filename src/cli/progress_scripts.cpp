@@ -152,8 +152,8 @@ class MnistLinearLines final : public ScriptLines {
     std::string test_;
 };
 
-/// Running means. The time of a batch excludes its wait for data, because the script starts its
-/// clock when it has the batch.
+/// A PyramidNet script's lines: means over the epoch so far. The time of a batch excludes its wait
+/// for data, because the script starts its clock when it has the batch.
 class PyramidnetLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 

@@ -28,7 +28,7 @@ std::string value_of(const std::vector<std::string>& args, const std::string& op
     return "";
 }
 
-/// Returns true if --data or the batch may be missing; a recipe may give the batch.
+/// Returns true if --data or the batch is missing. Assumes that a recipe gives the batch.
 bool may_be_incomplete(const std::vector<std::string>& args) {
     const auto given = [&](const char* option) { return !value_of(args, option).empty(); };
     return !given("--data") || !(given("--batch-size") || given("--batch-per-rank") || given("--config"));

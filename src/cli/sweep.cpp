@@ -54,9 +54,9 @@ bool may_use_other_hosts() {
     return std::any_of(std::begin(settings), std::end(settings), [](const char* name) { return std::getenv(name); });
 }
 
-/// Returns a path to the file that runs now, in this process's /proc, because another user may
-/// replace the file at the executable's path. `by_mpirun`: if ranks may be on other hosts, which
-/// have no such /proc, returns the executable's path if it still leads to this file.
+/// Returns a path in /proc to the running file, because another user may replace the file at the
+/// executable's path. `by_mpirun`: other hosts have no such path in /proc. If ranks may be there,
+/// returns the executable's path, unless it now leads to another file.
 std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
     const std::string by_number = "/proc/" + std::to_string(::getpid()) + "/exe";

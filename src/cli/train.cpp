@@ -56,7 +56,7 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Training
             .images = data.info().images};
 }
 
-/// Prints where images are, unless each node's CPUs have one copy, and the transport on GPUs.
+/// Prints where images are, except for replicate on CPUs, and the transport of GPUs.
 void print_transport(Terminal& terminal, const Placed& placed, const Backend& backend) {
     if (!placed.why.empty()) terminal.line("images    " + placed.why);
     if (const std::string transport = backend.facts().transport; !transport.empty())

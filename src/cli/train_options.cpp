@@ -1,4 +1,4 @@
-// The table of options of `convoy train`, and the checks of options that depend on one another.
+// The table of options of `convoy train`, and the function that parses them.
 #include "cli/train_options.h"
 
 #include <algorithm>

@@ -91,9 +91,9 @@ std::string list_text(const std::vector<float>& numbers) {
     return text;
 }
 
-/// Reads --init-from on rank 0, unless the run continues from the checkpoint that has the options
-/// `recorded`. Mean and deviation become those of the weights, unless the options give others.
-/// Collective.
+/// Reads --init-from on rank 0, unless a run is resumed. Mean and deviation become those of the
+/// weights, unless the options give others. `recorded`: the resumed run's options; empty: none is
+/// resumed. Collective.
 void start_from_weights(Comm& comm, ParsedOptions& parsed, const std::string& recorded, Description& d) {
     TrainOptions& o = parsed.options;
     if (o.tuning.from.empty()) return;

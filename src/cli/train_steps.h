@@ -40,8 +40,8 @@ struct Description {
         test.reset();
     }
 };
-/// Collective. Reads no image. Replaces automatic rates by numbers. Throws Exit::usage, also for
-/// options without effect on the device or the model.
+/// Collective. Resolves the options without reading an image. Replaces automatic rates by numbers.
+/// Throws Exit::usage, also for options without effect on the device or the model.
 Description describe_training(Comm&, const Backend&, ParsedOptions&, std::optional<Clock::time_point> deadline);
 
 /// Returns an upper bound for the bytes in the run folder: the checkpoints that are kept, one that

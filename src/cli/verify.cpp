@@ -1,4 +1,4 @@
-// convoy verify DIR: reads every byte of a data set, and prints a summary. Compares the manifest's
+// convoy verify DIR: reads every byte of a data set, and prints a summary. Checks the manifest's
 // SHA-256 of each file, the Fletcher-32 of each chunk, and the mean and deviation of the pixels.
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@ namespace convoy {
 /// Returns (library, version) with lower-case names: mpi, hdf5, onednn, boost, openssl, libarchive,
 /// libjpeg, libpng, libwebp, giflib, libtiff.
 Versions library_versions();
-/// Returns library_versions(), and the versions that only the backend needs on this host. On GPUs:
-/// driver, cuda, kernels, cudnn, nccl.
+/// Returns library_versions(), and the versions of what the backend uses besides. On GPUs: driver,
+/// cuda, kernels, cudnn, nccl.
 Versions versions_of_run(const Backend&);
 /// Returns facts_of_host(), facts that identify the GPU, and the transport of all-reduces.
 Facts environment_of_run(const Backend&);

@@ -33,9 +33,9 @@ struct Unbound {
     std::string near;     ///< processors of the NUMA node of its GPU; empty: no preference
 };
 /// Returns the processors for each rank of a node, in order. An empty list leaves a rank unbound.
-/// All are empty if the launcher gave ranks different cores. Lists are also empty for ranks near
-/// the same cores if there are more such ranks than cores. All other ranks get whole cores; ranks
-/// near the same cores get equal numbers of them, give or take one.
+/// All are empty if the launcher gave ranks different cores. Otherwise ranks with the same `near`
+/// divide its whole cores equally, give or take one. Their lists are empty if they are more than
+/// these cores.
 std::vector<std::string> share_out(const Machine&, const std::vector<Unbound>& ranks);
 
 /// Binds the calling thread, and the threads it starts, to its part from share_out(). Does not bind

@@ -39,8 +39,8 @@ void on_mpi_error(MPI_Comm*, int* code, ...) {
     MPI_Abort(MPI_COMM_WORLD, int(Exit::comm));
 }
 
-/// Removes the names of OpenMPI's segments, so that a job killed from now on leaves nothing in
-/// /dev/shm. Does nothing if there is not one segment per rank of the node, as with UCX.
+/// Removes the names of OpenMPI's segments, so that a job killed from now on leaves no segment in
+/// /dev/shm. Does nothing unless each rank maps one segment per rank of the node (not so with UCX).
 void leave_no_segments(Comm::Native& n) {
     std::vector<std::string> segments = mapped_segments();
     int all_mapped = segments.size() == size_t(n.local_size);

@@ -70,7 +70,7 @@ SegmentFolder::SegmentFolder() {
     for (const char* setting : settings)
         if (std::getenv(setting)) return;
     remove_leftovers();
-    // Retries, because another process may remove a new folder as a leftover until it is locked.
+    // Retries, because another process may remove a new folder as a leftover before it is locked.
     for (int tries = 0; tries < 10 && !folder_.valid(); ++tries) {
         path_ = std::string(place) + prefix + random;
         if (!::mkdtemp(path_.data())) path_.clear();

@@ -12,7 +12,7 @@ class StallReports {
 public:
     /// Opens the folder, creating it if necessary.
     explicit StallReports(const std::string& folder);
-    /// Makes the folder `name` in `above` if it is not there.
+    /// Opens the folder `name` in `above`, creating it if necessary.
     StallReports(const HeldFolder& above, const std::string& name);
 
     /// Returns false if the folder cannot be created or opened, or is a link.

@@ -35,7 +35,7 @@ bool is_finished(const RunPlace& place, const Identity& run, int64_t total_steps
     const bool finished = keeps_none && events.back().kind == "done" && events.back().step == total_steps;
     if (!finished) return false;
     warn_of_owner(place.folder);
-    Identity known, of_run;  // without facts that earlier versions did not record
+    Identity known, of_run;  // only facts that the run recorded; earlier versions recorded fewer
     for (const auto& [name, value] : run)
         if (const auto found = file.run.find(name); found != file.run.end()) {
             known.emplace_back(*found);

@@ -57,7 +57,7 @@ void LastResort::watch() {
 
 void LastResort::before_the_end() {
     if (!trainer_.snapshot_step())
-        requests_.checkpoint = 1;  // steps are short: the training takes one after the current step
+        requests_.checkpoint = 1;  // no snapshots, as steps are short: asks for a checkpoint after this step
     else if (std::optional<Checkpoint> c = trainer_.snapshot(actions_.saved_step()))
         save(std::move(*c));
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* tables_name = "metrics.h5";
 
-/// True if a row of the earlier run is valid at the point from which the run resumes.
+/// Returns true if a row of the earlier run is valid at the point from which the run resumes.
 template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
     if constexpr (std::is_same_v<Row, EventRow>)
         return true;

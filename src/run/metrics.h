@@ -67,7 +67,7 @@ public:
     /// Drops the rows after this point, because the run continues from there. Events stay.
     void go_back(const MetricsResume& to);
 
-    /// True if a change is not in metrics.h5 yet.
+    /// Returns true if a change is not in metrics.h5 yet.
     bool changed() const;
     /// Appends new rows to metrics.jsonl. Throws Exit::io; a later call then writes the rest.
     void write_lines();

@@ -11,7 +11,7 @@
 
 namespace convoy {
 
-/// Rows per HDF5 chunk: 32 KiB of doubles. The last chunk of a longer column has full size, too.
+/// Rows per HDF5 chunk: 32 KiB of doubles. A column longer than this occupies whole chunks.
 constexpr int64_t metrics_chunk_rows = 4096;
 
 /// An attribute of /run.

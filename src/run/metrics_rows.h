@@ -13,8 +13,8 @@ namespace convoy {
 // metrics_tables.h has the meaning and unit of each field; metrics.h5 contains them. A double that
 // was not measured stays NaN (null in metrics.jsonl), never zero.
 
-/// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of
-/// step_seconds; the rest is computation.
+/// /train: one optimizer step, with means over the images of all ranks and the times of rank 0.
+/// data_seconds and comm_exposed_seconds are parts of step_seconds; the rest is computation.
 struct TrainRow {
     int64_t step = 0;   ///< optimizer steps done, from 1
     int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
@@ -30,8 +30,8 @@ struct EvalRow {
     double top5_accuracy = NAN;
 };
 
-/// /epochs: one completed epoch of training without evaluation. For a resumed epoch, only the part
-/// after the restart.
+/// /epochs: the training in one completed epoch, without its evaluation. For a resumed epoch, only
+/// the part after the restart.
 struct EpochRow {
     int64_t epoch = 0;   ///< from 1
     int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it

@@ -104,8 +104,8 @@ public:
 
 private:
     const std::string& folder() const { return run_.place.folder; }
-    /// Redacts the environment from now on, if --no-environment is given or was given when the run
-    /// began. `before`: the options of an earlier start.
+    /// Redacts the environment from now on, if --no-environment is given or is in `before`, the
+    /// options of an earlier start.
     void leave_environment_out(const std::string& before);
     /// Adds to a checkpoint what the trainer does not know: model, identity, configuration.
     void complete(Checkpoint&) const;

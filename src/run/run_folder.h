@@ -31,8 +31,8 @@ private:
     Descriptor lock_{-1};
 };
 
-/// Throws what making files in `path` would throw, but makes no files. `option`: the option that
-/// names `path`.
+/// Throws what making files in `path` would throw, but leaves nothing behind. `option`: the option
+/// that names `path`.
 void check_folder(const std::string& path, const std::string& option);
 /// Throws Exit::io if HDF5 files cannot be made, synced, renamed and opened where the run in `path`
 /// writes. Leaves no file behind.
@@ -40,7 +40,7 @@ void check_can_write(const std::string& path);
 /// For a dry run: throws what RunFolder's constructor would throw, but changes nothing.
 void check_run_folder(const std::string& path, bool resume, bool overwrite);
 
-/// True if `file` lies in `folder` or below it.
+/// Returns true if `file` lies in `folder` or below it.
 bool is_within(const std::string& file, const std::string& folder);
 
 struct ResumePoint {

@@ -28,13 +28,13 @@ bool is_number(const std::string& text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-/// True if `name` is `begin`, a number, and `end`.
+/// Returns true if `name` is `begin`, a number, and `end`.
 bool is_numbered(const std::string& name, std::string_view begin, std::string_view end) {
     return name.size() > begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end) &&
            is_number(name.substr(begin.size(), name.size() - begin.size() - end.size()));
 }
 
-/// True if `name` is that of a file that a killed run may have left half written.
+/// Returns true if `name` is that of a file that a killed run may have left half written.
 bool is_half_written(const std::string& name) {
     if (!name.ends_with(partial)) return false;
     const std::string whole = name.substr(0, name.size() - partial.size());
@@ -42,7 +42,7 @@ bool is_half_written(const std::string& name) {
            is_checkpoint_name(whole);
 }
 
-/// True if `name` is that of a checkpoint, or of one that set_aside_after() renamed.
+/// Returns true if `name` is that of a checkpoint, or of one that set_aside_after() renamed.
 bool is_of_checkpoint(const std::string& name) {
     const size_t aside = name.find(".old");
     const std::string rest = aside == std::string::npos ? "" : name.substr(aside);
@@ -75,7 +75,7 @@ void remove_or_fail(const HeldFolder& folder, const std::string& name) {
                            reason_and_advice(error.value(), "choose another --output"));
 }
 
-/// True if `text` may be what a run writes into metrics.jsonl before its first step.
+/// Returns true if `text` may be what a run writes into metrics.jsonl before its first step.
 bool is_before_first_step(std::string_view text) {
     constexpr std::string_view begin = "{\"kind\":\"";
     while (!text.empty()) {

@@ -9,7 +9,7 @@ namespace convoy {
 
 /// Removes unfinished files of a killed run, and the reports of its watchdog.
 void remove_leftovers(const RunFiles&);
-/// True if the folder holds a file that a run would replace or append to.
+/// Returns true if the folder holds a file that a run would replace or append to.
 bool has_files_of_run(const HeldFolder& run);
 /// Returns true if the run in a folder may have done a step, or if the files may be a user's.
 /// Returns false if it ended before its first step.

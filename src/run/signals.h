@@ -11,7 +11,7 @@ namespace convoy {
 /// was started with it ignored (nohup). Also ignores SIGPIPE, so that a closed stdout does not end
 /// the process. Call once; `requests` must live as long as the process.
 void stop_on_signals(Requests& requests);
-/// True if a SIGCONT came since the last call.
+/// Returns true if a SIGCONT came since the last call.
 bool take_continued();
 /// Returns the name of the first signal after which a SIGKILL may follow (SIGTERM, SIGHUP,
 /// SIGXCPU); null if none came.
