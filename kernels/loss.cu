@@ -45,7 +45,7 @@ struct RowHits {
 };
 
 /// Returns how many logits of a row are better than the label's. Of equal logits, the one with the
-/// lower index is better. NaN is better than all others, and than itself.
+/// lower index is better. A logit also counts as better if it or the label's is NaN.
 template <class T> __device__ double better_than(const T* row, int classes, int lane, int label) {
     const float own = to_float(row[label]);
     int better = 0;

@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(block_threads)
     shortcut(int stride, int64_t rows, int out_w, int x_c, int y_c, const T* x, T* y) {
     const int channel = first_channel<V>();
     if (channel >= y_c) return;
-    // x has stride times as many rows of pixels as y, because images follow each other without gaps
+    // a line of y is `stride` lines of x, and lines are counted through all images of the batch
     each_row(rows, [&](int64_t row) {
         float sum[V] = {};
         const int64_t line = int64_t(uint32_t(row) / uint32_t(out_w)), j = int64_t(uint32_t(row) % uint32_t(out_w)),

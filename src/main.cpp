@@ -50,7 +50,7 @@ Command alone(const char* name, const char* does, int (*command)(const Arguments
     return {name, does, run, options};
 }
 
-/// Returns a command like alone(), which also runs on machines where MPI does not start.
+/// Does the same as alone(), but the command also runs on machines where MPI does not start.
 Command without_mpi(const char* name, const char* does, int (*command)(const Arguments&), OptionGroups (*options)()) {
     Command c = alone(name, does, command, options);
     c.without_mpi = command;

@@ -4,7 +4,7 @@
 
 namespace convoy {
 
-/// Returns the name in a state_dict of the tensor `name` ("stage1.block0.conv1.weight") of `model`.
+/// Returns the name that tensor `name` ("stage1.block0.conv1.weight") of `model` has in PyTorch.
 /// The names are those of torchvision for the resnets ("layer1.0.conv1.weight"), of the authors'
 /// implementations for PyramidNet (github.com/dyhan0920/PyramidNet-PyTorch) and airbench94
 /// (github.com/KellerJordan/cifar10-airbench), and of PyTorch's MNIST example.

@@ -31,7 +31,7 @@ size_t StreamOrder::least_block_bytes() const {
     return blocks_ == 1 ? bytes_ : share - std::min(share, most_run_bytes_);
 }
 
-// Block b covers bytes [b, b + 1) / blocks of the epoch; a run belongs to the block it begins in.
+// Each block covers an equal share of the epoch's bytes. A run belongs to the block it begins in.
 StreamOrder::Epoch StreamOrder::epoch(const SampleOrder& order, uint32_t epoch) const {
     Epoch e;
     const auto count = int64_t(runs_.size());

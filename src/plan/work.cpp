@@ -30,8 +30,8 @@ public:
             return;
         }
         // Statistics take a separate pass: over x in forward, over x and dy in backward. If ReLU's
-        // mask is read from y, only the first pass of backward reads it. It writes the masked dy,
-        // which is the residual's gradient, for the second pass.
+        // mask is read from y, only the first pass of backward reads y. That pass writes the masked
+        // dy, which is the residual's gradient, and the second pass reads it.
         add("batch norm forward", 2 * bytes(op.x) + residual + bytes(op.y));
         const double mask = op.act == Activation::relu && op.residual != none ? bytes(op.y) : 0;
         gradient("batch norm", 2 * (bytes(op.x) + bytes(op.y)) + mask + bytes(op.x) + residual);

@@ -15,7 +15,7 @@ namespace convoy {
 struct Work {
     double flops = 0;  ///< of convolutions and linear layers, if computed directly; a multiply-add counts as two
     double bytes = 0;  ///< compulsory traffic: perfect cache within an op, cold between ops
-    // FLOPs that the backend's algorithms execute (fewer for Winograd), counted alike:
+    // FLOPs that the backend's algorithms execute (fewer for Winograd), again two per multiply-add:
     double typed = 0;  ///< in the type of the values
     double f32 = 0;    ///< in f32, if the values have another type
 };

@@ -24,7 +24,7 @@ struct BatchOrder {
     SampleOrder order;
     bool mixes = false;   ///< a rank's share ends with the partner of its last sample
     int64_t logical = 0;  ///< number of logical ranks that share a batch; 0: the number of ranks
-    /// steps between two audits, at which a rank also gets the shares of ranks before it; 0: none
+    /// every this many steps, a rank also gets the shares of ranks before it, to audit; 0: never
     int64_t audit_every = 0;
 
     BatchSplit batch_split(int ranks) const { return {logical > 0 ? logical : ranks, ranks}; }
@@ -43,7 +43,7 @@ public:
     /// Returns the lines of an image [height, width] that a step of `epoch` reads.
     using Shown = std::function<Lines(int64_t epoch, int32_t sample, int height, int width)>;
     /// Collective. `store` null: for programs that are built and not run. `labels` [N] lie on the
-    /// host. All arguments must outlive it.
+    /// host. All arguments but the last two, which are copied, must outlive it.
     Supply(Comm&, Backend&, RowStore* store, const RowShapes&, const int32_t* labels, const BatchOrder&, Shown);
 
     ~Supply();  ///< collective, except when an exception destroys it

@@ -55,7 +55,7 @@ std::vector<std::vector<float>> read_model_values(const std::string& path, const
 /// if there is no best one. Throws Exit::bad_input if the run has none.
 std::string model_in(const std::string& path);
 /// Throws as load_model() does if a tensor of `graph` is missing or has another shape. Call it
-/// before a State is made, because the attributes alone may name a model of any size.
+/// before a State is made, because a small file may have the attributes of a huge model.
 void check_tensors(const std::string& path, const Graph& graph);
 /// Reads the tensors into `state`. Averages a checkpoint's running statistics over its ranks, as an
 /// evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has another

@@ -62,7 +62,7 @@ PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 /// Prepares the programs of a rank's logical ranks for a batch of `samples`. Calls `prepare` for
 /// the larger share, then for the smaller one if shares differ; all ranks do so, because `prepare`
 /// may be collective. Without logical ranks it prepares only the rank's own share. `every_size`:
-/// prepares both sizes in each case, so that shares of one size run alike on all ranks.
+/// prepares both sizes even then, so that shares of one size run alike on all ranks.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
                                            const std::function<PreparedProgram(const Share&)>& prepare,
                                            bool every_size = false);

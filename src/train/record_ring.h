@@ -27,7 +27,7 @@ public:
     /// Waits for the `launched` steps, and returns the records that were not read yet. `late`: only
     /// waits for steps launched before the last call, so that the device always has steps queued.
     /// If one of the records has a request or a skipped step, waits for all launched steps, because
-    /// these are handled between two steps.
+    /// the caller handles both while no step runs.
     std::vector<StepRecord> look(int64_t launched, bool late);
 
 private:

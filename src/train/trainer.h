@@ -37,8 +37,8 @@ public:
     virtual void before_checkpoint() {}
     /// Receives a copy of the whole state, which is complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
-    /// On rank 0, returns the newest checkpoint. The run rolls back to it after step `failed`, and
-    /// reports the steps since then again. Returns nothing if there is none, and on other ranks.
+    /// Returns the newest checkpoint on rank 0, if there is one; else nothing. After step `failed`,
+    /// the run rolls back to this checkpoint, and reports the steps after the checkpoint again.
     virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 
