@@ -15,6 +15,7 @@
 #include "base/descriptor.h"
 #include "base/elf.h"
 #include "base/folder.h"
+#include "base/nearest_name.h"
 #include "base/project.h"
 #include "base/version.h"
 #include "comm/comm.h"
@@ -89,13 +90,6 @@ std::string path_of_library(const std::string& name) {
     return loaded->l_name;
 }
 
-/// Joins names: "a", "a and b", "a, b and c".
-std::string enumerated(const std::vector<std::string>& names) {
-    std::string text;
-    for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-    return text;
-}
-
 /// Returns the backend's libraries that the executable does not need itself.
 std::vector<CudaLibrary> libraries_of(const BackendFile& backend) {
     std::vector<CudaLibrary> libraries;
@@ -119,7 +113,7 @@ std::string problem_with(const BackendFile& backend, std::string why) {
         why.replace(0, opened.size(), backend.path.string());
     if (missing.empty())
         return "the CUDA backend cannot be loaded: " + why + "; build convoy again on a machine like this";
-    return enumerated(missing) + (missing.size() == 1 ? " is" : " are") +
+    return list_of(missing, " and ") + (missing.size() == 1 ? " is" : " are") +
            " not to be found on this machine; load the modules of CUDA, cuDNN and NCCL, or name the folder in "
            "LD_LIBRARY_PATH";
 }

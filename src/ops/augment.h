@@ -99,7 +99,7 @@ CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, in
         const Window w = draw_window(a, height, width, seed, epoch, sample);
         return {w.top, w.left, w.height, w.width, rows, columns, 0, 0, mirror};
     }
-    // torchvision's Resize and CenterCrop: the long side is rounded down, the corner half to even
+    // Like torchvision's Resize and CenterCrop: round the long side down, the corner's .5 to even
     const bool tall = height > width;
     const int longer = int(int64_t(a.short_side) * (tall ? height : width) / (tall ? width : height)),
               all_rows = tall ? longer : a.short_side, all_columns = tall ? a.short_side : longer;
@@ -130,8 +130,8 @@ CONVOY_HD Lines lines_shown(const Augment& a, int height, int width, int rows, i
     return {first > 0 ? first - 1 : 0, (end < height ? end + 1 : height) - (first > 0 ? first - 1 : 0)};
 }
 
-/// Mirrors an index once at the borders of [0, n) without repeating the edge pixel. Requires that
-/// it overhangs by less than n.
+/// Mirrors an index once at the borders of [0, n) without repeating the edge pixel. The index must
+/// be less than n outside these borders.
 CONVOY_HD int reflect_index(int i, int n) { return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i; }
 
 /// Returns the source row or column of destination index i, or -1 where black padding shows.

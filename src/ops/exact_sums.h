@@ -51,7 +51,7 @@ CONVOY_HD int32_t exponent_of(uint32_t magnitude) {
     return biased == 255 ? exponent::not_finite : biased == 0 ? exponent::of_zero : biased - 126;
 }
 
-/// Returns a tensor's exponent for the next step, if this step's largest exponent was `seen`.
+/// Returns a tensor's `top` for the next step, if this step's largest exponent was `seen`.
 CONVOY_HD int32_t next_top(int32_t top, int32_t seen) {
     return seen == exponent::of_zero || seen == exponent::not_finite ? top : seen + exponent::headroom;
 }
@@ -74,7 +74,7 @@ struct ExactRange {
 /// The sums of a training. Pointers are to the device. The batch sums count as the first tensor.
 struct ExactSums {
     int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
-    int32_t* tops;             ///< [tensors]: exponents used in this step; only zeros fit of_zero
+    int32_t* tops;             ///< [tensors]: exponents of this step; with of_zero, only zeros fit
     int32_t* seen;             ///< [tensors]: largest exponent accumulated; of_zero between steps
     int32_t* redo;             ///< [1]: 1 if the last step's gradients did not fit
     std::vector<size_t> ends;  ///< [tensors], on the host: where each tensor ends in the arena, ascending
@@ -92,8 +92,8 @@ struct ExactSums {
         }
         return ranges;
     }
-    /// Returns the factor that converts gradients to integers; unit() returns its inverse. It is 0
-    /// for the exponent of_zero, which only zeros fit.
+    /// Returns the factor that converts gradients to integers; unit() returns its inverse. Both
+    /// return 0 if `top` is of_zero, because then only zeros fit.
     CONVOY_HD static double scale(int bits, int32_t top) {
         return top == exponent::of_zero ? 0.0 : power_of_two(bits - top);
     }

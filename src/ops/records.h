@@ -78,7 +78,7 @@ struct EvalTotals {
 /// the batch is mixed, the arrays have n + 1 elements: the last is the partner of the last image.
 struct StagedBatch {
     /// u8 or f32 pixels. Image i begins at places[i].offset bytes, a multiple of the pixels' size.
-    /// The offset may be negative: only the rows that the crop shows must be present
+    /// Rows that the crop does not read may be missing. If the first are, the offset may be < 0
     const void* images;
     const int32_t* labels;     ///< [n]
     const int32_t* samples;    ///< [n]: index of each sample in the split, from which its draws follow
@@ -92,7 +92,7 @@ struct Gather {
     const Counters* counters;         ///< on the device
     Tensor x, y;                      ///< outputs on the device: normalised [n, h, w, c], i32 [n]
     int64_t first;                    ///< this rank's first position in the global batch
-    std::vector<float> mean, stddev;  ///< on the host, per channel, in units of pixel / 255; f32: of the values
+    std::vector<float> mean, stddev;  ///< on the host, per channel: of u8 pixels / 255, or of f32 values
     Augment augment;                  ///< Crop::shifted: x has the images' height and width
     uint64_t seed = 0;
     /// on the device, [N]: places of u8 images of many sizes, one after the other. images.shape is

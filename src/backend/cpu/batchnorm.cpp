@@ -309,7 +309,7 @@ void CpuBackend::backward(const BatchNorm& op, const OpArguments& b, Tape& tape)
                             } else {
                                 std::fill_n(w.sums, 2 * w.c, 0.0);
                             }
-                            for (int i = 0; i < w.c; ++i) {  // this rank's; the all-reduce adds the others'
+                            for (int i = 0; i < w.c; ++i) {  // of this rank; the gradients' all-reduce adds the rest
                                 if (dbias) dbias[i] = float(w.sums[i]);
                                 if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
                             }

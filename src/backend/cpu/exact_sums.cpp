@@ -43,8 +43,8 @@ CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double 
     for (size_t i = 0; i < n; ++i) to[i] = float(double(float(from[i])) * unit);
 }
 
-/// Writes NaN, except where a sum is zero: padding after a tensor must stay zero, because nothing
-/// else writes it. A range begins with a gradient, so its first element always becomes NaN.
+/// Writes NaN, except where a sum is zero, because that may be padding, which must stay zero. The
+/// first element of a range is never padding, so it becomes NaN even if its sum is zero.
 void make_not_finite(const int64_t* sums, size_t n, float* to) {
     for (size_t i = 0; i < n; ++i) to[i] = i == 0 || sums[i] != 0 ? std::numeric_limits<float>::quiet_NaN() : 0;
 }

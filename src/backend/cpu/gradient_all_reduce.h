@@ -55,7 +55,7 @@ private:
 
     MPI_Comm comm_, world_;
     int size_;
-    std::vector<MPI_Request> requests_;  // all that were started since none was in flight; null: ended
+    std::vector<MPI_Request> requests_;  // those started since the last time none was in flight; null: ended
     std::vector<int> ended_;             // scratch of MPI_Testsome, as large as requests_
     int in_flight_ = 0;
     double waited_ = 0;

@@ -20,7 +20,7 @@ double log_sum_exp(const float* row, int k) {
 }
 
 /// Returns true if fewer than five logits of row [k] are better than the label's. Of equal logits,
-/// the one with the lower index is better. NaN is better than all logits, and all than NaN.
+/// the one with the lower index is better. A logit is also better if it or the label's is NaN.
 bool among_five(const float* row, int k, int label) {
     int better = 0;
     for (int j = 0; j < k; ++j) better += !(row[label] > row[j] || (row[label] == row[j] && label <= j));

@@ -13,15 +13,15 @@ namespace {
 // One reason is that each thread reads what all others wrote, perhaps into distant caches.
 //
 // In the schedule by panels, each thread transforms the weights for itself. It takes a slab of its
-// tiles and one panel of columns at a time. Columns are outputs; in the weight gradient they are
-// inputs. It takes cached_rows of the panel at once, in order, so that sums have the same bits in
-// both schedules. If there are few tiles, weights are by far the larger part. Then threads share
-// the columns of all tiles, and no two threads transform the same weights. Thresholds were measured
-// with two threads (tests/RESULTS.md).
+// tiles and one panel of columns at a time. Columns are channels of the result; in the weight
+// gradient they are inputs. A thread takes cached_rows of a panel at once, in order, so that sums
+// have the same bits in both schedules. If there are few tiles, weights are by far the larger part.
+// Then threads share the columns of all tiles, and no two threads transform the same weights.
+// Thresholds were measured with two threads (tests/RESULTS.md).
 
 /// Returns the tiles of a block. With few channels there are few tiles, so that a block of F(4x4)
 /// stays in the L2 cache. With many channels there are more, so that reading the weights again for
-/// each block does not matter. Large tiles have at least twice the points, so blocks hold half.
+/// each block does not matter. Large tiles have over twice the points, so these blocks hold half.
 template <int M> int block_tiles(int c, int d) {
     if (c + d <= 128) return 28;
     return (c + d <= 256 ? 56 : 112) / (M == 4 ? 1 : 2);
@@ -89,7 +89,7 @@ CONVOY_AVX512_BEGIN
 
 namespace {
 
-/// Calls body(panel's first column, its columns) for the `part`-th of `parts` parts of the columns.
+/// Calls body(first column, column count) for each panel in the `part`-th of `parts` parts.
 template <class Body> void over_panels(int columns, int part, int parts, Body body) {
     const int vectors = rounded(columns, lanes) / lanes, end = vectors * (part + 1) / parts;
     for (int v = vectors * part / parts; v < end; v += 2)

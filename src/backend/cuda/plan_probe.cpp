@@ -1,5 +1,5 @@
 // Builds, checks, replays and times plans on a GPU, for `convoy info --plans MODEL --run`. An
-// engine that faults ends only this process; cli/plan_run.cpp runs the other lines in another one.
+// engine that faults ends only this process; cli/plan_run.cpp then runs the next plans in another.
 
 #include <cuda_fp16.h>
 #include <unistd.h>

@@ -179,7 +179,7 @@ private:
             norm.forward_by = NormAlgorithm::plan;
             norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
-            // Only the norm's first kernel reads the pool's input, so y may reuse its memory.
+            // The norm's y may overwrite the pool's input: only the norm's first kernel reads it.
             norm.pool = before;
             algorithm(before).pool.by_norm = true;
         }

@@ -56,7 +56,7 @@ struct PlanSpec {
     } kind = conv;
     Shape x{}, y{};  ///< stored shapes, padding included
     int kernel = 1, stride = 1, pad = 0;
-    DType type = DType::f32;  ///< of operands; a batch norm's vectors are f32 without `normalise`
+    DType type = DType::f32;  ///< of operands; vectors of batch norms are f32 unless `normalise`
     bool exact = false;       ///< f32 GEMMs without tensor cores
     bool add = false, relu = false, statistics = false;
     /// conv with `statistics`, conv_weight_gradient: reads relu(scale * x + bias), per channel, in

@@ -8,8 +8,8 @@ namespace convoy::cuda {
 
 /// Returns "7.0" for 70.
 std::string capability_text(int capability);
-/// Returns true if cuDNN computes in this precision. bf16 and tf32 need 8.0. If tf32 is allowed,
-/// engines for older GPUs may round operands to f16, whose range is smaller.
+/// Returns true if cuDNN computes in this precision. bf16 and tf32 need 8.0: for tf32, engines for
+/// older GPUs may round operands to f16, whose range is smaller.
 bool computes_in(Precision, int capability);
 /// Returns the fastest precision that the GPU's tensor cores multiply: bf16, or f16 on older GPUs.
 /// Returns f32 if there are no tensor cores.
