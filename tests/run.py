@@ -47,7 +47,7 @@ class Runner:
     """Takes chunks (program, tests) from `chunks` until there are none. Keeps the cases of GoogleTest's reports.
     Chunks that hold only tests of `nightly` are left out when the clock passes `until`."""
 
-    def __init__(self, nightly, until):
+    def __init__(self, nightly=(), until=math.inf):
         self.nightly, self.until = {(test.program, test.name) for test in nightly}, until
         self.chunks, self.lock = queue.SimpleQueue(), threading.Lock()
         self.cases, self.total, self.done = [], 0, 0

@@ -71,8 +71,10 @@ fs::path file_that_counts(const fs::path& relative, fs::path* strange) {
     struct stat status{};
     if (::stat(running, &status) == 0) owners.insert(status.st_uid);
     std::set<uid_t> of_checkout = owners;
-    // The owner of the checkout could replace the executable too, so trust that owner's files.
-    if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
+    // The owner of both folders could replace the executable too, so trust that owner's files.
+    struct stat above{};
+    const bool is_known = ::stat(self.parent_path().c_str(), &status) == 0 && ::stat(checkout.c_str(), &above) == 0;
+    if (is_known && status.st_uid == above.st_uid) of_checkout.insert(above.st_uid);
     if (counts(of_checkout, checkout, relative)) return checkout / relative;
     // The folders above the sources must be trusted too, because others may recreate removed ones.
     const bool is_own = sources.is_absolute() && counts(owners, "/", sources.relative_path() / relative);

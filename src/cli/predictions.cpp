@@ -31,7 +31,35 @@ void write_numbers(hid_t file, const std::string& name, const std::vector<int32_
     h5::write_rows(set, H5T_NATIVE_INT32, 0, values.size(), values.data(), path);
 }
 
-constexpr size_t longest_text = 1024;  // bytes
+constexpr size_t longest_text = 1024, least_text = 64;  // bytes
+constexpr size_t most_texts = size_t(256) << 20;        // bytes of all texts of a data set
+
+/// Writes /logits f32 [n, classes]. Chunks of images without logits are not stored: they read as NaN.
+void write_logits(hid_t file, const std::vector<Prediction>& predictions, size_t classes, const std::string& path) {
+    constexpr float none = std::numeric_limits<float>::quiet_NaN();
+    constexpr size_t chunk_bytes = 16 << 20;
+    const size_t rows = predictions.size();
+    const size_t each = std::min(std::max<size_t>(1, rows), std::max<size_t>(1, chunk_bytes / (4 * classes)));
+    const hsize_t dims[] = {rows, classes}, chunk[] = {each, classes};
+    const h5::Handle space(H5Screate_simple(2, dims, nullptr)), layout(H5Pcreate(H5P_DATASET_CREATE));
+    H5Pset_chunk(layout, 2, chunk);
+    H5Pset_fletcher32(layout);
+    H5Pset_obj_track_times(layout, false);
+    H5Pset_fill_value(layout, H5T_NATIVE_FLOAT, &none);
+    const h5::Handle set(H5Dcreate2(file, "/logits", H5T_IEEE_F32LE, space, H5P_DEFAULT, layout, H5P_DEFAULT));
+    if (!set.valid()) fail(Exit::io, path + ": cannot create /logits");
+    for (size_t first = 0; first < rows; first += each) {
+        const size_t count = std::min(each, rows - first);
+        std::vector<float> logits(count * classes, none);
+        bool any = false;
+        for (size_t i = 0; i < count; ++i) {
+            const std::vector<float>& of_image = predictions[first + i].logits;
+            std::ranges::copy(of_image, logits.begin() + std::ptrdiff_t(i * classes));
+            any = any || !of_image.empty();
+        }
+        if (any) h5::write_rows(set, H5T_NATIVE_FLOAT, first, count, logits.data(), path);
+    }
+}
 
 }  // namespace
 
@@ -111,28 +139,23 @@ std::string PredictionPrinter::as_json(const Prediction& p) const {
 void write_predictions(const HeldPlace& place, const std::vector<Prediction>& predictions,
                        const std::vector<std::string>& class_names, const std::string& model, IfThere if_there) {
     const std::string& to = place.shown();
-    const hsize_t rows = predictions.size(), classes = class_names.size();
-    std::vector<float> logits(rows * classes, std::numeric_limits<float>::quiet_NaN());
     std::vector<int32_t> best, labels;
     std::vector<std::string> images, faults;
-    for (size_t i = 0; i < rows; ++i) {
-        const Prediction& p = predictions[i];
-        std::ranges::copy(p.logits, logits.begin() + std::ptrdiff_t(i * classes));
+    for (const Prediction& p : predictions) {
         best.push_back(p.fault.empty() ? ranked(p.logits, 1).front().index : -1);
         labels.push_back(p.label);
         images.push_back(p.image);
         faults.push_back(p.fault);
     }
     h5::Handle file = h5::create_in_memory();
-    {
-        const h5::Handle set =
-            h5::create_dataset(file, "/logits", H5T_IEEE_F32LE, {rows, classes}, {chunk_rows, classes}, to);
-        h5::write_rows(set, H5T_NATIVE_FLOAT, 0, rows, logits.data(), to);
-    }
+    write_logits(file, predictions, class_names.size(), to);
     write_numbers(file, "/prediction", best, to);
     write_numbers(file, "/label", labels, to);
-    h5::write_texts(file, "/image", images, longest_text, chunk_rows, to);
-    h5::write_texts(file, "/fault", faults, longest_text, chunk_rows, to);
+    // Each text takes the bytes of the longest one.
+    const size_t longest =
+        std::min(longest_text, std::max(least_text, most_texts / std::max<size_t>(1, images.size())));
+    h5::write_texts(file, "/image", images, longest, chunk_rows, to);
+    h5::write_texts(file, "/fault", faults, longest, chunk_rows, to);
     h5::set_attribute(file, "format", "convoy-predictions");
     h5::set_attribute(file, "model", model);
     h5::set_attribute(file, "class_names", class_names);

@@ -47,7 +47,8 @@ private:
 
 /// Writes an HDF5 file with a row for each image: /logits f32 [n, classes], NaN where there are
 /// none; /prediction and /label i32 [n], -1 where there is none; /image and /fault, UTF-8 strings
-/// [n], cut at 1,024 bytes. Root attributes: class_names, model. Throws Exit::io.
+/// [n], cut at 1,024 bytes, or at fewer if all would take more than 256 MiB. Root attributes:
+/// class_names, model. Throws Exit::io.
 void write_predictions(const HeldPlace& to, const std::vector<Prediction>&, const std::vector<std::string>& class_names,
                        const std::string& model, IfThere);
 

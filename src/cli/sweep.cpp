@@ -29,6 +29,12 @@ namespace {
 SweepSpec plan_to_start(const std::vector<std::string>& args) {
     const std::string folder = default_run_folder("sweep");
     SweepSpec spec = parse_sweep(args, folder);
+    if (std::error_code unseen; spec.trains && std::filesystem::is_directory(spec.output, unseen)) {
+        const HeldFolder runs(spec.output, HeldFolder::IfLink::follow_own);  // throws for another user's link
+        if (std::filesystem::is_symlink(spec.output, unseen))
+            std::printf("output    %s: is a link: the runs are written in %s\n", printable(spec.output).c_str(),
+                        printable(runs.real_path()).c_str());
+    }
     if (spec.output != folder || !spec.trains) return spec;
     const std::string made = make_run_folder(folder);
     return made == folder ? spec : parse_sweep(args, made);

@@ -70,7 +70,7 @@ std::string Blocks::take(uint64_t address, uint64_t bytes, std::string_view sign
 }
 
 void Blocks::count_chunks(uint64_t chunks) {
-    constexpr uint64_t most = 1 << 22;
+    constexpr uint64_t most = 1 << 20;
     expect(chunks <= most - chunks_, "too many chunks");
     chunks_ += chunks;
 }

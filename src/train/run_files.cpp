@@ -44,7 +44,6 @@ void check_is_no_other_run(const HeldFolder& run, const HeldFolder& checkpoints)
 
 /// Returns the first line of a small file; empty if it cannot be read.
 std::string line_of(const HeldFolder& folder, const std::string& name) {
-    if (!folder.has(name)) return "";
     const Descriptor file = folder.open_existing(name, O_RDONLY | O_NONBLOCK);
     char text[PATH_MAX + 1];
     const ssize_t bytes = ::read(file.fd(), text, sizeof text);
@@ -52,25 +51,27 @@ std::string line_of(const HeldFolder& folder, const std::string& name) {
     return line.substr(0, line.find('\n'));
 }
 
-/// Throws if a linked folder has checkpoints, and they are not known to be this run's. A run folder
+/// Throws if a linked folder names another run, or names none but has checkpoints. A run folder
 /// from elsewhere may have a link to the checkpoints of any run.
 void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) {
     std::error_code error;
     const std::vector<std::string> names = checkpoints.names(error);
     const auto is_step = [](const std::string& name) { return name.starts_with("step-"); };
-    const std::string owner = line_of(checkpoints, owner_name), own = run.real_path();
-    if (owner == own || (!error && std::none_of(names.begin(), names.end(), is_step))) return;
-    fail(Exit::io, checkpoints.shown() + ": is a link to " + checkpoints.real_path() + ", which has checkpoints of " +
-                       (owner.empty() ? "an unknown run" : "the run " + owner) +
+    const bool is_named = checkpoints.has(owner_name);
+    if (!is_named && !error && std::none_of(names.begin(), names.end(), is_step)) return;
+    const std::string owner = is_named ? line_of(checkpoints, owner_name) : "an unknown run", own = run.real_path();
+    if (is_named && owner == own) return;
+    fail(Exit::io, checkpoints.shown() + ": is a link to " + checkpoints.real_path() +
+                       ", which is for checkpoints of " + owner +
                        "; choose another --output, or if they are this run's: echo " + shell_word(own) + " > " +
                        shell_word(checkpoints.real_path() + "/" + owner_name));
 }
 
-/// Notes in a linked folder whose checkpoints it holds.
+/// Notes in a linked folder whose checkpoints it holds. Replaces no file.
 void note_owner(const HeldFolder& run, const HeldFolder& checkpoints) {
+    if (checkpoints.has(owner_name)) return;
     const std::string line = run.real_path() + "\n";
-    if (line_of(checkpoints, owner_name) + "\n" == line) return;
-    const Descriptor file = checkpoints.replace(owner_name);
+    const Descriptor file = checkpoints.open_new(owner_name);
     if (!write_all(file.fd(), line.data(), line.size())) cannot_write(checkpoints.shown(owner_name));
 }
 

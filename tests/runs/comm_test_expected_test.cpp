@@ -121,7 +121,7 @@ for s in t["sizes"]:
     const Finished again =
         launch(4, "comm-test --device cpu --bytes 256K..1M --iterations 1 --cluster " + dir.path("new/mine.cluster"));
     if (falls) {
-        EXPECT_EQ("", refusal(again, Exit::bad_input, {"table.json: is not monotonous"}));
+        EXPECT_EQ("", refusal(again, Exit::bad_input, {"table.json: is not monotonic"}));
         return;
     }
     ASSERT_EQ("", failure(again));

@@ -165,6 +165,21 @@ TEST_F(PlotStrangers, ScriptsThatOthersCanHaveMovedThereAreNotRun) {
     record_fault("a moved folder of the user as the scripts of `plot`", "not run", "as promised", 3);
 }
 
+// Where the executable's folder is a mount point, its owner alone can replace the executable.
+TEST_F(PlotStrangers, ScriptsOfTheOwnerOfAFolderAboveAreNotRun) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
+    fs::create_directories(dir_.path("bin"));
+    const std::string copy = dir_.path("bin/convoy"), script = dir_.path("src/plot/plot.py");
+    fs::copy(convoy_, copy);
+    write_file(script, mark("another user"));
+    for (const std::string& path : {dir_.path(), dir_.path("src"), dir_.path("src/plot"), script})
+        ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    EXPECT_EQ("", failure(there(copy + " plot " + run_)));
+    EXPECT_FALSE(fs::exists(ran_));
+    ASSERT_EQ(::chown(dir_.path("bin").c_str(), 65534, 65534), 0);
+    EXPECT_EQ(there(copy + " plot " + run_).code, 9) << "a checkout whose owner can replace the executable";
+}
+
 // Others may write into the folder of a group's checkout. The scripts of the executable's sources
 // are run instead.
 TEST_F(PlotStrangers, ScriptsBesideAFileOfAnotherUserAreNotRun) {

@@ -188,6 +188,18 @@ TEST_F(Sweep, MpirunIsGivenTheFileThatRuns) {
     EXPECT_EQ(started("SLURM_JOB_ID=7"), fs::canonical(sibling("convoy")).string() + "\n");
 }
 
+TEST_F(Sweep, AnotherUsersLinkForTheRunsIsRefused) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make links of another user";
+    fs::create_directory(out_.path("old"));
+    fs::create_directory_symlink(out_.path("old"), out_.path("sweep"));
+    const Finished own = convoy_alone(sweep("lr=0.1", "--max-steps 1"));
+    EXPECT_EQ("", failure(own));
+    EXPECT_NE(own.out.find("is a link: the runs are written in " + out_.path("old")), std::string::npos) << own.out;
+    ASSERT_EQ(::lchown(out_.path("sweep").c_str(), 65534, 65534), 0);
+    EXPECT_EQ("", refusal(convoy_alone(sweep("lr=0.2")), Exit::io, {out_.path("sweep"), "another user"}));
+    EXPECT_FALSE(fs::exists(out_.path("old/lr-0.2")));
+}
+
 TEST_F(Sweep, RefusesBeforeItTrains) {
     EXPECT_EQ("", refusal(convoy_alone(sweep("lrr=1,2")), Exit::usage, {"--lrr", "did you mean --lr?"}));
     EXPECT_EQ("", refusal(convoy_alone(sweep("lr=0.1,fast")), Exit::usage, {"fast"}));

@@ -31,7 +31,7 @@ TEST(AllReduceResult, TheMedianOfLargeSizesDecides) {
     EXPECT_NE(verdict({{8 * mib, 0.5}}).find("NCCL_DEBUG=INFO"), std::string::npos);
     EXPECT_NE(verdict({{8 * mib, 0.5}}).find("sockets instead of verbs"), std::string::npos);
     EXPECT_EQ(verdict({{8 * mib, 0.5}}, false).find("NCCL"), std::string::npos) << "MPI has other causes";
-    EXPECT_TRUE(starts(verdict({{8 * mib - 4, 0.1}}), "no size of 8 MiB"));
+    EXPECT_TRUE(starts(verdict({{8 * mib - 4, 0.1}}), "no size is 8 MiB"));
 }
 
 TEST(AllReduceResult, FallingTimesAreWarnedOf) {

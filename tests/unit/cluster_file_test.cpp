@@ -166,9 +166,9 @@ TEST_F(ClusterFile, TablesLieBesideTheFile) {
 TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
     const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
     for (const auto& [json, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-             {table("[1024; 2e-5], [2048; 1e-5]"), {"not monotonous", "1024 bytes took 20.00 us", "--iterations"}},
-             {table("[2048; 1e-5], [1024; 2e-5]"), {"not monotonous", "1024 bytes follow 2048"}},
-             {table("[1024; 1e-5], [1024; 2e-5]"), {"not monotonous"}},
+             {table("[1024; 2e-5], [2048; 1e-5]"), {"not monotonic", "1024 bytes took 20.00 us", "--iterations"}},
+             {table("[2048; 1e-5], [1024; 2e-5]"), {"not monotonic", "1024 bytes follow 2048"}},
+             {table("[1024; 1e-5], [1024; 2e-5]"), {"not monotonic"}},
              {table("[0; 1e-5]"), {"'bytes'", "above 0"}},
              {table("[1024; -1]"), {"'seconds'", "above 0"}},
              {table("[1024; \"1\"]"), {"'seconds'"}},

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
 #include "data/digest.h"
-#include "tests/support/cluster.h"
+#include "tests/support/support.h"
 
 namespace convoy::test {
 namespace {
@@ -96,18 +97,22 @@ TEST_F(Fetch, KeepsAWrongFileAsideAndConvertsNothing) {
 
 // Others who may write into the folder could otherwise choose the file that gets the download.
 TEST_F(Fetch, ALinkInItsFolderIsNotFollowed) {
+    const auto expect_refused = [](const Finished& f, const std::string& words) {
+        EXPECT_EQ(f.code, int(Exit::usage));
+        EXPECT_EQ(f.err.find("fetch: " + words), 0u) << f.err;
+    };
     const std::string mine = dir_.path("mine"), folder = dir_.path("in/download");
     write_file(mine, "mine");
     fs::create_directories(folder);
     for (const std::string ending : {"", ".part", ".bad"}) {
         const std::string link = folder + "/cifar-10-binary.tar.gz" + ending;
         fs::create_symlink(mine, link);
-        EXPECT_EQ("", refusal(fetch_ranges(), Exit::usage, {link + " is a link; remove it"}));
+        expect_refused(fetch_ranges(), link + " is a link; remove it");
         fs::remove(link);
     }
     fs::rename(folder, dir_.path("elsewhere"));
     fs::create_directory_symlink(dir_.path("elsewhere"), folder);
-    EXPECT_EQ("", refusal(fetch_ranges(), Exit::usage, {folder + " is a link or belongs to another user"}));
+    expect_refused(fetch_ranges(), folder + " is a link or belongs to another user");
     EXPECT_EQ(read_file(mine), "mine");
     EXPECT_TRUE(fs::is_empty(dir_.path("elsewhere")));
     record_fault("links in the folder that CIFAR-10 is fetched into", "not followed", "as promised", 4);

@@ -50,9 +50,9 @@ TEST(Hdf5Attributes, TextsThatWouldNotBeReadAreNotWritten) {
     h5::set_checked_attribute(file, "texts", texts);
     EXPECT_EQ(h5::string_attributes(file, "texts", "x"), texts);
     texts[7] = std::string(100'000, 'x');
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"attribute texts of 20000 texts of up to 100000 bytes"},
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"attribute texts has 20000 texts of up to 100000 bytes"},
                                    [&] { h5::set_checked_attribute(file, "texts", texts); }));
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"attribute text of 1 texts of up to 1048577 bytes"},
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"attribute text has 1 texts of up to 1048577 bytes"},
                                    [&] { h5::set_checked_attribute(file, "text", std::string((1 << 20) + 1, 'x')); }));
 }
 

@@ -238,8 +238,8 @@ TEST_F(ImageSources, AKeyHasOneLabel) {
               problem({pack({{"img.000.jpg", "a"}, {"img.000.cls", "0"}, {"img.001.jpg", "b"}, {"img.001.cls", "1"}})},
                       {"img.001.cls", "a second label for img", "first dot"}));
     EXPECT_EQ(contents(listed({pack({{"a.jpg", "a"}, {"a.cls", " 3 \n"}})})), Names{"3 a.jpg: a"});
-    EXPECT_EQ(
-        "", problem({pack({{"a.jpg", "a"}, {"a.cls", "-1"}, {"b.jpg", "b"}, {"b.cls", "1"}})}, {"label -1", "from 0"}));
+    EXPECT_EQ("", problem({pack({{"a.jpg", "a"}, {"a.cls", "-1"}, {"b.jpg", "b"}, {"b.cls", "1"}})},
+                          {"label -1", "begin at 0"}));
     EXPECT_EQ(contents(listed({pack({{"cat/a.jpg", "a"}, {"dog/b.jpg", "b"}, {"doc/style.cls", "LaTeX"}})})),
               (Names{"cat a.jpg: a", "dog b.jpg: b"}));
     const auto is_numbered = [&](const std::string& first, const std::string& second) {

@@ -110,7 +110,8 @@ TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
         bomb >>idx/train-images-idx3-ubyte.gz
         mkdir large
         printf '\0\0\10\3\0\20\0\0\0\0\0\40\0\0\0\40' | gzip >large/train-images-idx3-ubyte.gz
-        bomb >>large/train-images-idx3-ubyte.gz)");
+        bomb >>large/train-images-idx3-ubyte.gz
+        head -c 2M /dev/urandom | gzip >>large/train-images-idx3-ubyte.gz)");
     ASSERT_EQ(made.code, 0) << made.err;
     Finished f;
     const double usual = peak_of("convert synthetic --images 9 --size 2x2x1" + to, f);

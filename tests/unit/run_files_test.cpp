@@ -119,7 +119,7 @@ TEST_F(RunFilesHeld, LinkedCheckpointsAreContinuedByTheirOwnRunAlone) {
     EXPECT_EQ(read_file(big + "/run.txt"), run_ + "\n");
     write_file(step, "x");
     EXPECT_NO_THROW(RunFiles(run_).checkpoints()) << "its own";
-    EXPECT_EQ("", problem_of_error(Exit::io, {gift + "/checkpoints: is a link to " + big, "of the run " + run_},
+    EXPECT_EQ("", problem_of_error(Exit::io, {gift + "/checkpoints: is a link to " + big, "of " + run_},
                                    [&] { check_run_folder(gift, true, false); }));
     fs::remove(big + "/run.txt");  // as before this file was written
     const std::string command = "echo " + run_ + " > " + big + "/run.txt";
@@ -127,8 +127,14 @@ TEST_F(RunFilesHeld, LinkedCheckpointsAreContinuedByTheirOwnRunAlone) {
     ASSERT_EQ(run(command).code, 0);
     EXPECT_NO_THROW(remove_checkpoints(RunFiles(run_)));
     EXPECT_EQ(names(big), Names{"run.txt"});
-    RunFiles(gift).checkpoints();
-    EXPECT_EQ(read_file(big + "/run.txt"), gift + "\n") << "it had no checkpoints any more";
+    const auto give = [&] { RunFiles(gift).checkpoints(); };
+    EXPECT_EQ("", problem_of_error(Exit::io, {gift + "/checkpoints", run_}, give)) << "also without checkpoints";
+    write_file(big + "/run.txt", "notes of the user\n");
+    EXPECT_EQ("", problem_of_error(Exit::io, {gift + "/checkpoints"}, give));
+    EXPECT_EQ(read_file(big + "/run.txt"), "notes of the user\n");
+    fs::remove(big + "/run.txt");
+    give();
+    EXPECT_EQ(read_file(big + "/run.txt"), gift + "\n");
     record_fault("another run's checkpoints behind a link `checkpoints`", "refused", "as promised", 2);
 }
 

@@ -191,15 +191,17 @@ TEST(RunFolder, SaysWhereALinkOfItsCheckpointsLeads) {
     write_file(dir.path("scratch/step-000000000002.h5.partial"), "x");
     write_file(dir.path("scratch/step-000000000002.h5"), "x");
     write_file(dir.path("scratch/thesis.partial"), "x");
+    write_file(dir.path("scratch/run.txt"), dir.path("run") + "\n");
     fs::create_directory(dir.path("run"));
     fs::create_directory_symlink(dir.path("scratch"), dir.path("run/checkpoints"));
     EXPECT_NO_THROW(check_can_write(dir.path("run")));
     EXPECT_EQ(said([&] { RunFolder(dir.path("run"), true, false); }),
               "warning: " + dir.path("run/checkpoints") + ": is a link: checkpoints are written and removed in " +
                   dir.path("scratch") + "\n");
-    EXPECT_EQ(paths_in(dir.path("scratch")), (std::set<std::string>{"step-000000000002.h5", "thesis.partial"}));
+    EXPECT_EQ(paths_in(dir.path("scratch")),
+              (std::set<std::string>{"run.txt", "step-000000000002.h5", "thesis.partial"}));
     said([&] { RunFolder(dir.path("run"), false, true); });
-    EXPECT_EQ(paths_in(dir.path("scratch")), (std::set<std::string>{"thesis.partial"}));
+    EXPECT_EQ(paths_in(dir.path("scratch")), (std::set<std::string>{"run.txt", "thesis.partial"}));
     EXPECT_TRUE(fs::is_symlink(dir.path("run/checkpoints"))) << "the next run has its checkpoints there, too";
     fs::remove(dir.path("run/checkpoints"));
     fs::create_directory_symlink("elsewhere", dir.path("run/checkpoints"));

@@ -100,7 +100,7 @@ TEST(StepFit, OneBatchIsTakenInProportionAndSaid) {
     EXPECT_EQ(f.model.alone.fixed, 0);
     EXPECT_NEAR(f.model.alone.at(64), 0.128, near);
     ASSERT_EQ(f.assumed.size(), 1u);
-    EXPECT_NE(f.assumed[0].find("one batch (128)"), std::string::npos) << f.assumed[0];
+    EXPECT_NE(f.assumed[0].find("only steps with batch 128"), std::string::npos) << f.assumed[0];
 }
 
 TEST(StepFit, FactorsThatNobodyMeasuredAreTheUsualOnes) {
