@@ -6,13 +6,14 @@
 
 #include "cli/predictions.h"
 #include "data/hdf5.h"
-#include "tests/support/support.h"
+#include "tests/unit/metrics_folder.h"
 
 namespace convoy::test {
 namespace {
 
 // A list of short lines may name many files that are not there.
 TEST(PredictionsFile, ImagesWithoutLogitsTakeLittleRoom) {
+    if (python_with("h5py, numpy").empty()) GTEST_SKIP() << "no python3 with h5py and numpy";
     const TempDir dir;
     constexpr size_t images = 60'000, classes = 1'000, with_logits = images / 2;
     std::vector<Prediction> predictions(images, {.image = "a", .fault = "is not there"});
