@@ -42,10 +42,11 @@ if ! given dry-run && ! given help; then
   mkdir -p "$(dirname "$log")"
   log=${log%/}.log
   # Other users may be able to write in that folder: do not write through their links.
-  no_log="$log is a link, or no plain file: move it away, or choose another --output"
+  no_log="$log is a link, has several names, or is no plain file: move it away, or choose another --output"
   [[ ! -L $log && (! -e $log || -f $log) ]] || fail "$no_log"
   exec 9<>"$log" # does not wait for a pipe that is there now
-  [[ ! -L $log && -f /dev/fd/9 && $log -ef /dev/fd/9 ]] || fail "$no_log"
+  # A received folder may have a hard link to another file of yours.
+  [[ ! -L $log && -f /dev/fd/9 && $log -ef /dev/fd/9 && $(stat -L -c %h /dev/fd/9) -eq 1 ]] || fail "$no_log"
   exec 9>>/dev/fd/9
   exec > >(exec tee -ia /dev/fd/9) 2>&1 # -i: a Ctrl-C is for the training
   log_writer=$!

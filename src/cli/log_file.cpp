@@ -32,9 +32,11 @@ LogFile::LogFile(const std::string& path) : path_(path) {
     // O_NONBLOCK: opening a pipe without a reader must not wait
     file_ = folder.open_to_write(path.substr(path.rfind('/') + 1), O_WRONLY | O_APPEND | O_NONBLOCK);
     struct stat status{};
-    const bool plain = ::fstat(file_.fd(), &status) == 0 && S_ISREG(status.st_mode);
+    // A received folder may have a hard link to another file of the user.
+    const bool plain = ::fstat(file_.fd(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
     const bool mine = lock_file(file_.fd());
-    if (!plain) fail(Exit::io, path + ": is not a plain file; remove it, or choose another --log-dir");
+    if (!plain)
+        fail(Exit::io, path + ": is not a plain file, or has several names; remove it, or choose another --log-dir");
     if (!mine) fail(Exit::usage, path + ": another run is writing there; choose another --log-dir");
 }
 

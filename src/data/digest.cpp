@@ -2,7 +2,6 @@
 #include "data/digest.h"
 
 #include <openssl/evp.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,24 +41,8 @@ std::string digest_of(Digest::Kind kind, const void* data, size_t bytes) {
     return digest.hex();
 }
 
-namespace {
-
-/// Refuses a large file of which the disk has nearly nothing: reading such a hole takes hours.
-void check_is_no_hole(const InputBytes& file, const std::string& shown) {
-    constexpr int64_t large = int64_t(64) << 30, block = 512, most_growth = 1000;
-    struct stat status{};
-    if (file.size() < large || ::fstat(file.descriptor(), &status) != 0) return;
-    if (status.st_blocks * block < file.size() / most_growth)
-        fail(Exit::bad_input, shown + ": has " + std::to_string(file.size()) +
-                                  " bytes, of which nearly all are a hole; "
-                                  "get it again");
-}
-
-}  // namespace
-
 std::string digest_of_file(Digest::Kind kind, const FilePlace& place) {
     const InputBytes file(place);
-    check_is_no_hole(file, place.shown);
     Digest digest(kind);
     std::vector<unsigned char> buffer(1 << 20);
     for (ssize_t bytes = 1; bytes != 0;) {

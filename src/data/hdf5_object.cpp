@@ -206,13 +206,13 @@ private:
     }
 
     void check_chunks() {
-        constexpr uint64_t most_chunks = uint64_t(1) << 31, most_chunk_bytes = uint64_t(512) << 20;
+        constexpr uint64_t most_chunks = uint64_t(1) << 31, most_chunk_bytes = uint64_t(64) << 20;
         expect(extent_.dims.size() == index_.rank && sides_.back() == type_bytes_, "chunks of another shape");
         expect(fill_bytes_ == 0 || fill_bytes_ == type_bytes_, "a fill value of another type");
         index_.chunk_bytes = 1;
         for (const uint64_t side : sides_) {
             expect(side > 0 && side <= most_chunk_bytes / index_.chunk_bytes,
-                   "stored in chunks of no bytes, or of more than 512 MiB");
+                   "stored in chunks of no bytes, or of more than 64 MiB");
             index_.chunk_bytes *= side;
         }
         if (index_.address == no_address) return;  // no chunk was written

@@ -9,7 +9,7 @@
 namespace convoy::h5 {
 namespace {
 
-constexpr hsize_t most_chunk_bytes = hsize_t(512) << 20;
+constexpr hsize_t most_chunk_bytes = hsize_t(64) << 20;
 
 [[noreturn]] void unusual(const std::string& path, const std::string& what) {
     fail(Exit::bad_input, path + ": " + what + "; was this file made by convoy?");
@@ -63,7 +63,7 @@ ChunkLayout checked_chunks(hid_t dataset, const std::string& name, const std::st
     chunks.bytes = H5Tget_size(type);
     for (const hsize_t side : chunks.chunk) {
         if (side == 0 || chunks.bytes == 0 || side > most_chunk_bytes / chunks.bytes)
-            unusual(path, name + " has chunks of no bytes, or of more than 512 MiB");
+            unusual(path, name + " has chunks of no bytes, or of more than 64 MiB");
         chunks.bytes *= side;
     }
     return chunks;

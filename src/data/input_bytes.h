@@ -9,7 +9,8 @@ namespace convoy {
 
 class InputBytes {
 public:
-    /// Throws Exit::bad_input, with `advice` at the end, if there is no such regular file.
+    /// Throws Exit::bad_input, with `advice` at the end, if there is no such regular file. Also
+    /// throws it if the file is large, and less than a tenth of it is stored.
     explicit InputBytes(const FilePlace&, const std::string& advice = "check the path");
     ~InputBytes();
     InputBytes(const InputBytes&) = delete;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
 constexpr size_t most_path_bytes = size_t(512) << 20;  // of one list; each line adds the path of the list's folder
-constexpr int64_t most_file_bytes = int64_t(1) << 30;
+constexpr int64_t most_file_bytes = 256 << 20;         // as convert has it
 
 void add_folder(const std::string& folder, std::vector<Picture>& to) {
     const size_t before = to.size();
@@ -84,7 +84,7 @@ std::vector<uint8_t> read_picture(const Picture& picture) try {
     const InputBytes file(picture.path);
     const bool member = picture.offset >= 0;
     const int64_t bytes = member ? picture.bytes : file.size();
-    if (bytes > most_file_bytes) throw BadImage(ImageFault::too_large, "has more than 1 GiB");
+    if (bytes > most_file_bytes) throw BadImage(ImageFault::too_large, "has more than 256 MiB");
     std::vector<uint8_t> content(static_cast<size_t>(bytes));
     file.read(member ? picture.offset : 0, bytes, content.data());
     return content;

@@ -56,19 +56,35 @@ template <class Row> void write_table(hid_t file, const Rows<Row>& rows, const s
     }
 }
 
+[[noreturn]] void fail_to_fit(const std::string& path, const std::string& name) {
+    fail(Exit::bad_input,
+         path + ": /" + name + " does not fit its table; move the file away to continue without its rows");
+}
+
+template <class Row> std::string name_of(const Column<Row>& column) {
+    return std::string(Table<Row>::group) + "/" + column.name;
+}
+
+/// Returns the extent of a column. Throws Exit::bad_input if it is not that of a table of `rows` rows.
+template <class Row>
+h5::Extent extent_of(hid_t file, hsize_t rows, const Column<Row>& column, const std::string& path) {
+    const h5::Extent extent = h5::extent(file, name_of(column), path);
+    const bool is_text = std::holds_alternative<std::string Row::*>(column.field),
+               is_integer = std::holds_alternative<int64_t Row::*>(column.field);
+    const h5::Element wanted = is_text ? h5::Element::text : is_integer ? h5::Element::i64 : h5::Element::f64;
+    if (extent.dims != std::vector<hsize_t>{rows} || extent.element != wanted ||
+        (is_text && extent.element_bytes > longest_text) || extent.stored_bytes / extent.element_bytes < rows)
+        fail_to_fit(path, name_of(column));
+    return extent;
+}
+
 /// Reads one column into a field of `rows`, which already has the right size.
 template <class Row>
 void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
-    const std::string name = std::string(Table<Row>::group) + "/" + column.name;
-    const h5::Handle set = h5::open_dataset(file, name, path);
-    const h5::Extent extent = h5::extent(file, name, path);
+    const h5::Handle set = h5::open_dataset(file, name_of(column), path);
+    const h5::Extent extent = extent_of(file, rows.size(), column, path);
     const auto* text = std::get_if<std::string Row::*>(&column.field);
     const auto* integer = std::get_if<int64_t Row::*>(&column.field);
-    const h5::Element wanted = text ? h5::Element::text : integer ? h5::Element::i64 : h5::Element::f64;
-    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.element != wanted ||
-        (text && extent.element_bytes > longest_text) || extent.stored_bytes / extent.element_bytes < rows.size())
-        fail(Exit::bad_input,
-             path + ": /" + name + " does not fit its table; move the file away to continue without its rows");
     if (text) {
         const size_t width = extent.element_bytes;
         std::string padded(rows.size() * width, '\0');
@@ -96,9 +112,19 @@ template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const s
     H5Fget_filesize(file, &bytes);
     if (extent.dims.size() != 1 || extent.dims[0] > std::min(bytes, extent.stored_bytes) / sizeof(int64_t))
         fail(Exit::bad_input, path + ": /" + scale + " is damaged");
+    // In memory a row has all columns. A file that lacks most of them could take gigabytes.
+    constexpr hsize_t most_incomplete = 1 << 20;
+    std::vector<const Column<Row>*> present;
+    hsize_t stored = 0;
+    for (const Column<Row>& column : Table<Row>::columns) {
+        if (!h5::has(file, name_of(column))) continue;
+        present.push_back(&column);
+        stored += extent_of(file, extent.dims[0], column, path).stored_bytes;
+    }
+    const bool is_complete = present.size() == std::size(Table<Row>::columns) && stored <= bytes;
+    if (extent.dims[0] > most_incomplete && !is_complete) fail_to_fit(path, scale);
     rows.resize(extent.dims[0]);
-    for (const Column<Row>& column : Table<Row>::columns)
-        if (h5::has(file, group + "/" + column.name)) read_column(file, rows, column, path);
+    for (const Column<Row>* column : present) read_column(file, rows, *column, path);
 }
 
 /// Reads the text attributes of /run.

@@ -71,8 +71,8 @@ void MetricsLines::open() {
     // O_NONBLOCK: a pipe that took the file's place after it was checked must not block the run.
     file_ = folder.open_to_write(lines_name, O_RDWR | O_APPEND | O_NONBLOCK | only_new);
     struct stat status{};
-    if (::fstat(file_.fd(), &status) != 0 || !S_ISREG(status.st_mode))
-        fail(Exit::io, files_.path() + "/" + lines_name + ": is not a plain file; remove it");
+    if (::fstat(file_.fd(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1)
+        fail(Exit::io, files_.path() + "/" + lines_name + ": is not a plain file, or has several names; remove it");
     const off_t end = ::lseek(file_.fd(), 0, SEEK_END);
     char last = '\n';  // a killed run may have left half a line
     const bool half = end > 0 && ::pread(file_.fd(), &last, 1, end - 1) == 1 && last != '\n';

@@ -232,7 +232,7 @@ TEST_F(Import, MistakesAreOneLine) {
         {from + " --to " + to, Exit::usage, {"mnist-linear.pth", "--model", "resnet50"}},
         {from + " --to " + to + " --model resnet5", Exit::usage, {"resnet50"}},
         {whole + " --normalize image-net", Exit::usage, {"--normalize", "imagenet"}},
-        {whole + " --normalize imagenet", Exit::usage, {"1 good numbers", "--mean"}},
+        {whole + " --normalize imagenet", Exit::usage, {"1 finite numbers", "--mean"}},
         {whole + " --normalize mnist --mean 1 --stddev 1", Exit::usage, {"--normalize is instead"}},
         {whole + " --mean 1,2", Exit::usage, {"--mean"}},
         {whole + " --stddev 0", Exit::usage, {"--stddev"}},

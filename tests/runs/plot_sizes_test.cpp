@@ -55,7 +55,14 @@ TEST_F(PlotSizes, ThousandsOfCellsHaveFewTicksAndLines) {
 }
 
 TEST_F(PlotSizes, FiguresOfCellsAreNumbers) {
-    const std::pair<const char*, Json> wrong[] = {{"efficiency", Json::array({1, 2})},
+    const auto expect_refused = [&](const Json& cells, const std::string& words) {
+        const Finished f = draw("plot.py --scaling " + written("cells.json", cells));
+        EXPECT_EQ(f.code, int(Exit::bad_input));
+        EXPECT_EQ(f.err.find("plot.py: " + dir_.path("cells.json") + ": is not what "), 0u) << f.err;
+        EXPECT_NE(f.err.find(words), std::string::npos) << f.err;
+        EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+    };
+    const std::pair<std::string, Json> wrong[] = {{"efficiency", Json::array({1, 2})},
                                                   {"efficiency", "0.9"},
                                                   {"ranks", "8"},
                                                   {"model", 8},
@@ -63,12 +70,10 @@ TEST_F(PlotSizes, FiguresOfCellsAreNumbers) {
     for (const auto& [name, value] : wrong) {
         Json cells = {cell("m", 1)};
         cells[0][name] = value;
-        const Finished f = draw("plot.py --scaling " + written("cells.json", cells));
-        EXPECT_EQ("", refusal(f, Exit::bad_input, {dir_.path("cells.json"), "'" + std::string(name) + "' is not a "}));
+        expect_refused(cells, "'" + name + "' is not a ");
     }
-    for (const Json& cells : {Json{1}, Json{Json::array()}, Json{{"a", 1}}})
-        EXPECT_EQ("",
-                  refusal(draw("plot.py --scaling " + written("cells.json", cells)), Exit::bad_input, {"is not what"}));
+    for (const Json& cells : {Json::array({1}), Json::array({Json::array()}), Json::object({{"a", 1}})})
+        expect_refused(cells, "");
 }
 
 TEST_F(PlotSizes, ThousandsOfRestartsAreOneSetOfLines) {

@@ -14,6 +14,7 @@
 
 #include "base/file_error.h"
 #include "data/hdf5.h"
+#include "data/input_bytes.h"
 #include "tests/support/file_calls.h"
 #include "tests/support/support.h"
 #include "tests/unit/metrics_folder.h"
@@ -80,12 +81,17 @@ TEST_F(Hdf5Access, AFlippedBitOfTheSuperblockIsDamage) {
 }
 
 // Such a hole takes no room on a disk, but hours to verify.
-TEST_F(Hdf5Access, AHoleAfterItsEndIsDamage) {
+TEST_F(Hdf5Access, AHoleIsDamage) {
     const uintmax_t bytes = std::filesystem::file_size(path_);
-    std::filesystem::resize_file(path_, bytes + (64 << 20));
+    std::filesystem::resize_file(path_, bytes + (32 << 20));
     EXPECT_EQ("", refusal());
-    std::filesystem::resize_file(path_, bytes + (uintmax_t(1) << 40));
-    EXPECT_EQ(refusal(), "damaged: " + path_ + ": has 1099511627776 bytes after its end; make it again");
+    std::filesystem::resize_file(path_, uintmax_t(1) << 40);
+    EXPECT_EQ(refusal(), "damaged: " + path_ + ": nearly all of its 1099511627776 bytes are a hole; get it again");
+    write_file(dir_.path("large"), std::string(8 << 20, 'x'));
+    std::filesystem::resize_file(dir_.path("large"), 70 << 20);
+    EXPECT_NO_THROW(InputBytes(dir_.path("large"))) << "a ninth of it is stored";
+    std::filesystem::resize_file(dir_.path("large"), 90 << 20);
+    EXPECT_THROW(InputBytes(dir_.path("large")), Error);
 }
 
 TEST_F(Hdf5Access, TheLimitOfOpenFilesIsNamed) {

@@ -34,6 +34,18 @@ TEST_F(MetricsOnDisk, ALinkIsNotFollowed) {
     EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
 }
 
+// A received run folder may have a hard link to another file of the user: tar makes it.
+TEST_F(MetricsOnDisk, AHardLinkIsNotAppendedTo) {
+    std::ofstream(dir + "/theirs") << "theirs";
+    fs::create_directory(dir + "/run");
+    fs::create_hard_link(dir + "/theirs", dir + "/run/metrics.jsonl");
+    std::string message;
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/run"); }, &message), Exit::io);
+    EXPECT_NE(message.find("/run/metrics.jsonl: is not a plain file, or has several names"), std::string::npos)
+        << message;
+    EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
+}
+
 // A full pipe would block the run, and its rows would be lost.
 TEST_F(MetricsOnDisk, APipeIsNotWrittenTo) {
     fs::create_directory(dir + "/run");

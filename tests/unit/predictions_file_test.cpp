@@ -6,6 +6,7 @@
 
 #include "cli/predictions.h"
 #include "data/hdf5.h"
+#include "tests/support/support.h"
 #include "tests/unit/metrics_folder.h"
 
 namespace convoy::test {
