@@ -15,6 +15,13 @@ namespace convoy {
 
 Descriptor create_in(const HeldFolder& folder, const std::string& name) { return folder.replace(name); }
 
+void check_has_one_name(const HeldFolder& folder, const std::string& name) {
+    struct stat about{};
+    if (::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) return;  // its reader says why
+    if (S_ISLNK(about.st_mode) || (S_ISREG(about.st_mode) && about.st_nlink > 1))
+        fail(Exit::io, folder.shown(name) + ": is a link, or has several names; put a copy in its place, or remove it");
+}
+
 Descriptor open_lock(const HeldFolder& folder, const std::string& name) {
     constexpr mode_t of_writers = S_IRUSR | S_IWUSR | S_IWGRP | S_IWOTH, of_readers = S_IRGRP | S_IROTH;
     const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;

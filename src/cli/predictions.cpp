@@ -34,7 +34,8 @@ void write_numbers(hid_t file, const std::string& name, const std::vector<int32_
 constexpr size_t longest_text = 1024, least_text = 64;  // bytes
 constexpr size_t most_texts = size_t(256) << 20;        // bytes of all texts of a data set
 
-/// Writes /logits f32 [n, classes]. Chunks of images without logits are not stored: they read as NaN.
+/// Writes /logits f32 [n, classes]. Chunks of images without logits are not stored; they read as
+/// NaN.
 void write_logits(hid_t file, const std::vector<Prediction>& predictions, size_t classes, const std::string& path) {
     constexpr float none = std::numeric_limits<float>::quiet_NaN();
     constexpr size_t chunk_bytes = 16 << 20;

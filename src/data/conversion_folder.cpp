@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/durable.h"
+#include "base/file_error.h"
 #include "base/held_file.h"
 #include "data/digest.h"
 #include "data/input_bytes.h"
@@ -132,8 +133,12 @@ void ConversionFolder::remove_unpacked() const {
         if (is_of_conversion(name) && name.starts_with(begin_of_unpacked)) ignored = own_->held().remove_tree(name);
 }
 
-ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) {
+ConversionFolder::Before ConversionFolder::prepare(const std::string& identity_of_work) {
     const HeldFolder& held = own_->held();
+    struct stat folder{};
+    if (::fstat(held.fd(), &folder) != 0) cannot_read(path_, errno, advice);
+    // A folder that was unpacked or copied has another number. Its shards could be anybody's.
+    const std::string identity = identity_of_work + "\nin folder " + std::to_string(folder.st_ino);
     const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {

@@ -7,8 +7,6 @@
 namespace convoy {
 namespace {
 
-constexpr int most_elongated = 16;  // long side / short side of an image that is enlarged
-
 /// Returns `long_side` * `wanted` / `short_side`, rounded down.
 int scaled(int long_side, int wanted, int short_side) {
     return int(std::min<int64_t>(int64_t(long_side) * wanted / short_side, INT32_MAX));
@@ -45,11 +43,6 @@ bool resize(const RgbImage& from, const Resize& how, RgbImage& to) {
     if (what.rows == from.height && what.columns == from.width && to.height == what.rows && to.width == what.columns)
         return false;
     check_image_size(to.height, to.width, "becomes", ImageFault::too_narrow);
-    // A file of some bytes could otherwise become many megabytes.
-    if (what.rows > from.height && std::max(to.height, to.width) > most_elongated * std::min(to.height, to.width))
-        throw BadImage(ImageFault::too_narrow, "becomes " + std::to_string(to.height) + "x" + std::to_string(to.width) +
-                                                   " pixels, enlarged to more than " + std::to_string(most_elongated) +
-                                                   " times its short side");
     to.set_size(to.height, to.width);
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     std::vector<float> line(size_t(to.width) * 3);

@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t most_file_bytes = 256 << 20;
+// Limits for pixels that are stored: otherwise a picture of 200 bytes could become many megabytes.
+constexpr int64_t small_image = 256 << 10, most_growth = 10'000;
 
 /// Reads a whole image file. Throws BadImage if it is too large or this user may not read it.
 /// Throws Error if it is gone, because then the whole source may be gone.
@@ -45,7 +47,12 @@ public:
         const bool kept = rules_.layout == ImageLayout::jpeg;
         if (kept && int64_t(decoded_.pixels.size()) > int64_t(file_.size()) * most_pixel_bytes_a_byte)
             throw BadImage(ImageFault::too_large, "packs its pixels too tightly to be kept as it is");
-        return !kept && resize(decoded_, rules_.resize, resized_) ? resized_ : decoded_;
+        const RgbImage& stored = !kept && resize(decoded_, rules_.resize, resized_) ? resized_ : decoded_;
+        const auto bytes = int64_t(stored.pixels.size());
+        if (!kept && bytes > small_image && bytes > int64_t(file_.size()) * most_growth)
+            throw BadImage(ImageFault::too_large, "takes more than " + std::to_string(most_growth) +
+                                                      " times the bytes of its file, which no photograph does");
+        return stored;
     }
     const std::vector<uint8_t>& file() const { return file_; }  ///< the file read last
     const RgbImage& decoded() const { return decoded_; }        ///< the image before resizing

@@ -45,6 +45,7 @@ from matplotlib.ticker import MaxNLocator
 PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communication": "#D55E00",
                "collective wait": "#D55E00"}
 BINS = 120  # points of a time split; each is the mean of several steps
+MOST_POINTS = 100_000  # of a line that are drawn
 MOST_RANKS = 4096  # that are drawn, each as three bars
 
 
@@ -88,7 +89,21 @@ def load_runs(arguments):
 def curve(axes, x, y, color, label=None, **style):
     """Draws a line. Marks its points if they are few, so that one step or one epoch can be seen."""
     marker = {"marker": "o", "markersize": 4} if len(x) <= 40 else {}
-    axes.plot(x, y, color=color, label=label, **{**marker, **style})
+    axes.plot(*thinned(x, y), color=color, label=label, **{**marker, **style})
+
+
+def thinned(x, y):
+    """Returns at most MOST_POINTS points of a line, at equal distances: a picture shows no more."""
+    every = max(1, -(-len(x) // MOST_POINTS))
+    return x[::every], y[::every]
+
+
+def running_mean(value, window):
+    """Returns the means of each `window` neighbours: NaN where one of them is not finite."""
+    known = np.isfinite(value)
+    sums, counts = (np.concatenate(([0], np.cumsum(v))) for v in (np.where(known, value, 0), known))
+    means = (sums[window:] - sums[:-window]) / window
+    return np.where(counts[window:] - counts[:-window] == window, means, np.nan)
 
 
 def draw_training(axes, runs, column, scale, label):
@@ -97,9 +112,8 @@ def draw_training(axes, runs, column, scale, label):
         step, value = run.train["step"], run.train[column] * scale
         window = len(step) // 60
         if window >= 3:  # the raw curve stays visible under its running mean
-            axes.plot(step, value, color=color, alpha=0.25, linewidth=0.8)
-            kernel = np.ones(window) / window
-            step, value = step[window - 1:], np.convolve(value, kernel, mode="valid")
+            axes.plot(*thinned(step, value), color=color, alpha=0.25, linewidth=0.8)
+            step, value = step[window - 1:], running_mean(value, window)
         curve(axes, step, value, color, linewidth=1.4)
         test = color if len(runs) > 1 else RUN_COLORS[1]
         curve(axes, run.eval["step"], run.eval[column] * scale, test, linewidth=1.8, linestyle="--")

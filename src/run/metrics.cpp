@@ -8,6 +8,7 @@
 
 #include "base/durable.h"
 #include "base/error.h"
+#include "base/held_file.h"
 
 namespace convoy {
 namespace {
@@ -64,6 +65,7 @@ Metrics::Metrics(const RunFiles& run_dir, std::optional<MetricsResume> resume) :
 
 void Metrics::load(const MetricsResume& resume) {
     const HeldPlace place = files_.place(tables_name);
+    check_has_one_name(place.folder(), tables_name);
     const MetricsFile file = place.folder().named([&] { return read_metrics(place.path()); });
     if (const auto found = file.run.find("configuration"); found != file.run.end())
         configuration_before_ = found->second;

@@ -65,7 +65,7 @@ template <class Row> std::string name_of(const Column<Row>& column) {
     return std::string(Table<Row>::group) + "/" + column.name;
 }
 
-/// Returns the extent of a column. Throws Exit::bad_input if it is not that of a table of `rows` rows.
+/// Returns the extent of a column. Throws Exit::bad_input if its table cannot have `rows` rows.
 template <class Row>
 h5::Extent extent_of(hid_t file, hsize_t rows, const Column<Row>& column, const std::string& path) {
     const h5::Extent extent = h5::extent(file, name_of(column), path);

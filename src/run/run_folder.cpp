@@ -187,6 +187,7 @@ std::optional<ResumePoint> newest_checkpoint(const RunFiles& files, const State&
     std::vector<std::string> paths;
     for (const std::string& name : names) paths.push_back(folder->shown(name));
     for (size_t i = 0; i < paths.size(); ++i) try {
+            check_has_one_name(*folder, names[i]);
             return ResumePoint{folder->named([&] { return read_checkpoint(folder->path(names[i]), state, identity); }),
                                paths[i]};
         } catch (const Inaccessible& reason) {

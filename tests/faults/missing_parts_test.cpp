@@ -44,6 +44,22 @@ TEST_F(MissingParts, ALinkToCheckpointsThatLeadsNowhereIsNamed) {
                  "exit 3, by `--dry-run` too; the model stays", "as promised", 4);
 }
 
+// Otherwise a received run folder would get another run's weights or metrics, which may be private.
+TEST_F(MissingParts, LinksInARunFolderAreNotContinued) {
+    const std::string metrics = output_ + "/metrics.h5", elsewhere = dir_.path("elsewhere");
+    for (const std::string& file : {metrics, checkpoint(6)})
+        for (const bool hard : {false, true}) {
+            fs::rename(file, elsewhere);
+            hard ? fs::create_hard_link(elsewhere, file) : fs::create_symlink(elsewhere, file);
+            EXPECT_EQ("", refusal(convoy_alone(resume()), Exit::io, {file + ": is a link, or has several names"}));
+            fs::remove(file);
+            fs::rename(elsewhere, file);
+        }
+    EXPECT_EQ("", failure(convoy_alone(resume())));
+    record_fault("links to metrics or checkpoints of another run in a run folder", "exit 5; nothing is written",
+                 "as promised", 4);
+}
+
 TEST_F(MissingParts, OnlyNamesThatConvoyMakesAreCheckpoints) {
     for (const char* name : {"step-best.h5", "step-000000000003-mine.h5", "step-3.h5"})
         fs::copy_file(checkpoint(3), output_ + "/checkpoints/" + name);

@@ -270,6 +270,16 @@ TEST_F(ImageFolder, DamagedFilesAreLeftOutOrEndIt) {
     EXPECT_FALSE(fs::exists(dir_.path("strict")));
 }
 
+// A picture of 70 bytes would take 12 MB.
+TEST_F(ImageFolder, APictureThatGrowsFarMoreThanAPhotographIsLeftOut) {
+    make_image_folder(root_, 2, 10);
+    if (run("/usr/bin/python3 -c \"from PIL import Image; Image.new('RGB', (64, 1)).save('" + root_ +
+            "/n00000000/narrow.png')\"")
+            .code != 0)
+        GTEST_SKIP() << "no Pillow";
+    EXPECT_EQ("", problem(Exit::bad_input, {"--from", root_, "--strict"}, {"narrow.png", "10000 times the bytes"}));
+}
+
 TEST_F(ImageFolder, OfAnotherListStartsOver) {
     make_image_folder(root_, 2, 10);
     const std::vector<std::string> args = {"--from", root_, "--size", "8x8", "--shards", "2"};

@@ -8,6 +8,7 @@
 
 #include "data/digest.h"
 #include "data/input_bytes.h"
+#include "tests/support/cluster.h"
 #include "tests/unit/conversion_folders.h"
 
 namespace convoy::test {
@@ -72,11 +73,26 @@ TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {
     EXPECT_FALSE(folder_.finished(record.name));
 }
 
+// The shards of a folder that was unpacked or copied could be anybody's.
+TEST_F(ConversionFolders, ACopyStartsOver) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    fs::copy(dir_.path("set.partial"), dir_.path("copy.partial"), fs::copy_options::recursive);
+    fs::permissions(dir_.path("copy.partial"), fs::perms::owner_all);
+    ConversionFolder copy(dir_.path("copy"));
+    copy.take();
+    EXPECT_EQ(copy.prepare("this"), ConversionFolder::Before::other);
+    EXPECT_FALSE(copy.finished(record.name));
+    EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
+    record_fault("a working folder of a conversion that came out of an archive", "not continued", "as promised");
+}
+
 // Otherwise hours of work would be removed as if they were another conversion's.
 TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
     const std::string folder = dir_.path("set.partial"), identity = folder + "/conversion.json";
     const ShardRecord record = made();
     folder_.remember(record);
+    const std::string text = read_file(identity);
     fs::remove(identity);
     fs::create_symlink(identity, identity);  // ELOOP, even for root
     {
@@ -89,7 +105,7 @@ TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
     EXPECT_TRUE(fs::exists(dir_.path("other.partial"))) << "removed as one in which nothing was begun";
     EXPECT_TRUE(fs::exists(records_ + record.name) && fs::exists(folder_.shard(record.name).shown));
     fs::remove(identity);
-    write_file(identity, "this");
+    write_file(identity, text);
     EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
     EXPECT_TRUE(folder_.finished(record.name));
 }

@@ -105,19 +105,12 @@ TEST_F(ImageResize, WhatHasTheSizeStaysAsItIs) {
 
 TEST_F(ImageResize, BeyondTheLimitsIsRefused) {
     RgbImage to;
-    const auto problem = [&](int height, int width) -> std::string {
-        try {
-            resize(pattern(height, width, 1), short_side(256), to);
-            return "";
-        } catch (const BadImage& bad) {
-            return bad.fault == ImageFault::too_narrow ? bad.what() : "another fault";
-        }
-    };
-    EXPECT_EQ(problem(2, 600).find("becomes 256x76800 pixels, more than 16384 a side"), 0u) << problem(2, 600);
-    EXPECT_EQ(problem(1, 16), "");
-    EXPECT_EQ(problem(1, 17), "becomes 256x4352 pixels, enlarged to more than 16 times its short side");
-    EXPECT_EQ(problem(17, 1), "becomes 4352x256 pixels, enlarged to more than 16 times its short side");
-    EXPECT_EQ(problem(260, 8000), "") << "a panorama, which is reduced";
+    try {
+        resize(pattern(2, 600, 1), short_side(256), to);
+        ADD_FAILURE() << "it was resized";
+    } catch (const BadImage& bad) {
+        EXPECT_EQ(std::string(bad.what()).find("becomes 256x76800 pixels, more than 16384 a side"), 0u) << bad.what();
+    }
 }
 
 }  // namespace
