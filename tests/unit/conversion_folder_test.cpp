@@ -84,7 +84,7 @@ TEST_F(ConversionFolders, ACopyStartsOver) {
     EXPECT_EQ(copy.prepare("this"), ConversionFolder::Before::other);
     EXPECT_FALSE(copy.finished(record.name));
     EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
-    record_fault("a working folder of a conversion that came out of an archive", "not continued", "as promised");
+    record_fault("a working folder of a conversion that came out of an archive", "not continued", "as promised", 1);
 }
 
 // Otherwise hours of work would be removed as if they were another conversion's.
