@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/digest.h"
+#include "tests/support/cluster.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
