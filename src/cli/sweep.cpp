@@ -29,6 +29,9 @@ namespace {
 SweepSpec plan_to_start(const std::vector<std::string>& args) {
     const std::string folder = default_run_folder("sweep");
     SweepSpec spec = parse_sweep(args, folder);
+    for (const SweepRun& run : spec.runs)  // a link in a received folder may lead to any run of the user
+        if (std::error_code unseen; std::filesystem::is_symlink(spec.output + "/" + run.name, unseen))
+            fail(Exit::io, spec.output + "/" + run.name + ": is a link, which a sweep does not follow; remove it");
     if (std::error_code unseen; spec.trains && std::filesystem::is_directory(spec.output, unseen)) {
         const HeldFolder runs(spec.output, HeldFolder::IfLink::follow_own);  // throws for another user's link
         if (std::filesystem::is_symlink(spec.output, unseen))

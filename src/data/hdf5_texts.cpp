@@ -52,17 +52,10 @@ public:
         return all;
     }
     /// Calls visit(bytes) for all blocks of the file up to `end`. Blocks overlap, so that each
-    /// message lies in one of them as a whole. Skips holes, because a file of any length may be
-    /// mostly holes.
+    /// message lies in one of them as a whole.
     void each_block(uint64_t end, const std::function<void(std::string_view)>& visit) const {
         constexpr size_t block = 1 << 20, with_overlap = block + longest_message - 1;
-        for (uint64_t at = 0; at < end; at += block) {
-            const off_t data = ::lseek(fd_, off_t(at), SEEK_DATA);
-            if (data < 0 && errno == ENXIO) return;  // a hole up to the end
-            if (data > off_t(at)) at = uint64_t(data) / block * block;
-            if (at >= end) return;
-            visit(read(at, std::min<uint64_t>(with_overlap, end - at)));
-        }
+        for (uint64_t at = 0; at < end; at += block) visit(read(at, std::min<uint64_t>(with_overlap, end - at)));
     }
 
 private:

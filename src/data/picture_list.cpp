@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
-constexpr size_t most_path_bytes = size_t(512) << 20;  // of one list; each line adds the path of the list's folder
+constexpr size_t most_path_bytes = size_t(256) << 20;  // of one list; each line adds the path of the list's folder
 constexpr int64_t most_file_bytes = 256 << 20;         // as convert has it
 
 void add_folder(const std::string& folder, std::vector<Picture>& to) {
@@ -55,7 +55,7 @@ void add_list(const std::string& list, std::vector<Picture>& to) {
         to.push_back({.name = line, .path = folder / line});
         bytes += to.back().path.size();
         if (bytes > most_path_bytes)
-            fail(Exit::bad_input, list + ": its paths take more than 512 MiB; split it into several lists");
+            fail(Exit::bad_input, list + ": its paths take more than 256 MiB; split it into several lists");
     }
     if (to.size() == before) fail(Exit::bad_input, list + ": is empty; " + advice);
 }

@@ -1,10 +1,7 @@
 #include "data/tar_index.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -152,13 +149,6 @@ private:
         const Header next(file_, at);
         return next.is_end() || next.sums_up();
     }
-    /// Returns the offset of the first byte from `at` on that lies in no hole. Files of any
-    /// length may consist of holes.
-    int64_t after_hole(int64_t at) const {
-        const off_t data = ::lseek(file_.descriptor(), at, SEEK_DATA);
-        if (data >= 0) return data;
-        return errno == ENXIO ? end_ : at;  // ENXIO: a hole up to the end; else the file system shows none
-    }
     /// Advances to the next archive after the mark of the end, as in `cat a.tar b.tar`. Returns
     /// false if only zeros follow.
     bool find_next_archive() {
@@ -166,8 +156,7 @@ private:
         constexpr int64_t most = 1 << 20;
         int64_t length = 8 * block;  // the next archive often follows at once
         std::vector<char> part;
-        for (int64_t at = after_hole(mark + block); at < end_;
-             at = after_hole(at + int64_t(part.size())), length = std::min(2 * length, most)) {
+        for (int64_t at = mark + block; at < end_; at += int64_t(part.size()), length = std::min(2 * length, most)) {
             part.resize(size_t(std::min(end_ - at, length)));
             file_.read(at, int64_t(part.size()), part.data());
             const auto found = std::find_if(part.begin(), part.end(), [](char c) { return c != 0; });

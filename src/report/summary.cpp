@@ -226,6 +226,9 @@ RunSummary summarise(const std::string& given) {
     s.model = text_of(file, "model");
     const std::string configuration = text_of(file, "configuration");
     s.options = config_pairs(configuration);
+    constexpr size_t most_options = 1000;  // Convoy has fewer than 150, and each is compared with all
+    if (s.options.size() > most_options)
+        fail(Exit::bad_input, path + ": records " + std::to_string(s.options.size()) + " options; it is damaged");
     s.image_size = seen_size(text_of(file, "image size"), config_value(configuration, "image-size"));
     s.precision = config_value(configuration, "precision");
     s.stem = stem_of_run(s.model, s.image_size, config_value(configuration, "stem"));

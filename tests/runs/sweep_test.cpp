@@ -200,6 +200,15 @@ TEST_F(Sweep, AnotherUsersLinkForTheRunsIsRefused) {
     EXPECT_FALSE(fs::exists(out_.path("old/lr-0.2")));
 }
 
+// In a received folder it may lead to any run of the user.
+TEST_F(Sweep, ALinkInItsFolderIsRefused) {
+    write_file(out_.path("mine/model.h5"), "mine");
+    fs::create_directory(out_.path("sweep"));
+    fs::create_directory_symlink(out_.path("mine"), run_of("lr-0.2"));
+    EXPECT_EQ("", refusal(convoy_alone(sweep("lr=0.1,0.2")), Exit::io, {run_of("lr-0.2") + ": is a link"}));
+    EXPECT_FALSE(fs::exists(run_of("lr-0.1"))) << "nothing was trained";
+}
+
 TEST_F(Sweep, RefusesBeforeItTrains) {
     EXPECT_EQ("", refusal(convoy_alone(sweep("lrr=1,2")), Exit::usage, {"--lrr", "did you mean --lr?"}));
     EXPECT_EQ("", refusal(convoy_alone(sweep("lr=0.1,fast")), Exit::usage, {"fast"}));

@@ -172,24 +172,27 @@ TEST_F(TarIndex, ManyArchivesInOneTakeTheTimeOfTheirBytes) {
 }
 
 // An archive of a few kilobytes may be followed by terabytes of nothing, which took hours.
-TEST_F(TarIndex, HolesAfterTheEndAreNotRead) {
+TEST_F(TarIndex, WhatFollowsTheEndIsAnArchiveOrZeros) {
     const auto names = [&] {
         const InputBytes file(path_);
         std::string all;
         index_tar(file, 0, file.size(), [&](const TarPlace& place) { all += place.name + " "; });
         return all;
     };
-    constexpr int64_t hole = int64_t(64) << 30;
+    const auto put = [&](int64_t at, const std::string& bytes) {
+        std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(at) << bytes;
+    };
+    constexpr int64_t zeros = int64_t(32) << 20;
     write_file(path_, one_ + end_mark);
-    std::filesystem::resize_file(path_, hole);
-    const std::clock_t start = std::clock();
+    std::filesystem::resize_file(path_, zeros);
     EXPECT_EQ(names(), "a/one ");
-    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(hole) << two_ << end_mark;
+    put(zeros, two_ + end_mark);
     EXPECT_EQ(names(), "a/one b/two ");
-    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(hole - 10'000) << "junk";
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"at byte " + std::to_string(hole - 10'000), "no archive follow"},
+    put(zeros - 10'000, "junk");
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"at byte " + std::to_string(zeros - 10'000), "no archive follow"},
                                    names));
-    EXPECT_LT(double(std::clock() - start) / CLOCKS_PER_SEC, 2) << "64 GiB of zeros take tens of seconds";
+    std::filesystem::resize_file(path_, int64_t(64) << 30);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "are a hole"}, names));
 }
 
 TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
