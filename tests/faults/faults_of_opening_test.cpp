@@ -164,6 +164,7 @@ TEST_F(FaultsOfOpening, WhatCheckpointsNeedIsTriedBeforeTheFirstStep) {
     make_run();
     fs::remove(output_ + "/lock");
     fs::rename(output_ + "/checkpoints", dir_.path("elsewhere"));
+    write_file(dir_.path("elsewhere/run.txt"), output_ + "\n");
     fs::create_symlink(dir_.path("elsewhere"), output_ + "/checkpoints");
     refused_alike("fsync:5:" + dir_.path("elsewhere"), Exit::io, {output_ + "/checkpoints", "trial checkpoint"},
                   "--overwrite");

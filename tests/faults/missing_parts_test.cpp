@@ -26,6 +26,9 @@ protected:
 TEST_F(MissingParts, ALinkToCheckpointsThatLeadsNowhereIsNamed) {
     fs::rename(output_ + "/checkpoints", dir_.path("scratch"));
     fs::create_directory_symlink(dir_.path("scratch"), output_ + "/checkpoints");
+    const std::string command = "echo " + output_ + " > " + dir_.path("scratch/run.txt");
+    EXPECT_EQ("", refusal(convoy_alone(resume()), Exit::io, {"of an unknown run", command}));
+    ASSERT_EQ(run(command).code, 0);
     EXPECT_EQ("", failure(convoy_alone(resume())));
     fs::rename(dir_.path("scratch"), dir_.path("away"));
     const std::string model = read_file(output_ + "/model.h5");

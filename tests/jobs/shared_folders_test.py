@@ -97,7 +97,7 @@ class SharedFolders(words.Words):
         os.makedirs(f"{self.dir}/my")
         for make in (lambda path: os.symlink("../victim", path), lambda path: os.symlink("../new", path), os.mkfifo, os.mkdir):
             make(f"{self.dir}/my/run.log")
-            self.refused("my/run.log is a link, or no plain file", "jobs/adhoc/run.sh --data data --output my/run/")
+            self.refused("my/run.log is a link, has several names, or is no plain file", "jobs/adhoc/run.sh --data data --output my/run/")
             self.assertEqual(lines_of(f"{self.dir}/victim"), ["mine"])
             self.assertFalse(os.path.exists(f"{self.dir}/new"))
             subprocess.run(["rm", "-r", f"{self.dir}/my/run.log"], check=True)
