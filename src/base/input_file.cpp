@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/file_error.h"
+#include "base/hole.h"
 
 namespace convoy {
 namespace {
@@ -79,6 +80,7 @@ std::string text_of_input(const std::string& path, size_t most, const std::strin
     struct stat status{};
     if (!file.valid() || ::fstat(file.fd(), &status) != 0) cannot_read(path, errno, advice);
     if (pipes == Pipes::refused) check_regular(status, path, advice);
+    if (S_ISREG(status.st_mode)) check_is_no_hole(file.fd(), status.st_size, path);
     const bool is_pipe = S_ISFIFO(status.st_mode);
     // The other end of a pipe could deliver a byte now and then, for ever.
     if (is_pipe && status.st_uid != ::geteuid() && status.st_uid != 0)

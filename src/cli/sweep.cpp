@@ -68,7 +68,7 @@ bool may_use_other_hosts() {
 /// returns the executable's path, unless it now leads to another file.
 std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
-    const std::string by_number = "/proc/" + std::to_string(::getpid()) + "/exe";
+    std::string by_number = "/proc/" + std::to_string(::getpid()) + "/exe";
     if (!by_mpirun) return itself;
     if (!may_use_other_hosts()) return by_number;
     std::error_code unseen;

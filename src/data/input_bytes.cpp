@@ -7,28 +7,9 @@
 #include <cerrno>
 
 #include "base/file_error.h"
+#include "base/hole.h"
 
 namespace convoy {
-namespace {
-
-/// Returns true if nearly all of a large file is a hole. Such a file takes kilobytes of a disk, but
-/// reading it takes hours, or gigabytes of memory.
-bool is_hole(int fd, int64_t size) {
-    constexpr int64_t large = 64 << 20, least_share = 10;
-    if (size < large) return false;
-    int64_t stored = 0;
-    off_t end = 0;
-    while (end < size && stored < size / least_share) {
-        const off_t begin = ::lseek(fd, end, SEEK_DATA);
-        if (begin < 0 && errno == ENXIO) break;                                         // there are no more data
-        if (begin < 0 || (end = ::lseek(fd, begin, SEEK_HOLE)) <= begin) return false;  // nothing is known
-        stored += end - begin;
-    }
-    return ::lseek(fd, 0, SEEK_SET) == 0 && stored < size / least_share;
-}
-
-}  // namespace
-
 InputBytes::InputBytes(const FilePlace& place, const std::string& advice)
     : path_(place.shown), fd_(::open(place.opened.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat status{};
@@ -40,9 +21,12 @@ InputBytes::InputBytes(const FilePlace& place, const std::string& advice)
         fail(Exit::bad_input, path_ + ": is not a regular file; " + advice);
     }
     size_ = status.st_size;
-    if (!is_hole(fd_, size_)) return;
-    ::close(fd_);
-    fail(Exit::bad_input, path_ + ": nearly all of its " + std::to_string(size_) + " bytes are a hole; get it again");
+    try {
+        check_is_no_hole(fd_, size_, path_);
+    } catch (const Error&) {
+        ::close(fd_);
+        throw;
+    }
 }
 
 InputBytes::~InputBytes() { ::close(fd_); }

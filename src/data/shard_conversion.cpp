@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t most_file_bytes = 256 << 20;
 // Limits for pixels that are stored: otherwise a picture of 200 bytes could become many megabytes.
 constexpr int64_t small_image = 256 << 10, most_growth = 10'000;
+constexpr int64_t most_extra = 1 << 20;  // bytes of a kept file beside its pixels
 
 /// Reads a whole image file. Throws BadImage if it is too large or this user may not read it.
 /// Throws Error if it is gone, because then the whole source may be gone.
@@ -47,6 +48,8 @@ public:
         const bool kept = rules_.layout == ImageLayout::jpeg;
         if (kept && int64_t(decoded_.pixels.size()) > int64_t(file_.size()) * most_pixel_bytes_a_byte)
             throw BadImage(ImageFault::too_large, "packs its pixels too tightly to be kept as it is");
+        if (kept && int64_t(file_.size()) > 2 * int64_t(decoded_.pixels.size()) + most_extra)
+            throw BadImage(ImageFault::too_large, "has far more bytes than its pixels, which would all be kept");
         const RgbImage& stored = !kept && resize(decoded_, rules_.resize, resized_) ? resized_ : decoded_;
         const auto bytes = int64_t(stored.pixels.size());
         if (!kept && bytes > small_image && bytes > int64_t(file_.size()) * most_growth)

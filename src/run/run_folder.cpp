@@ -284,13 +284,15 @@ std::string renew_best_model(const RunFiles& files, const ResumePoint& resume, b
         if (const fs::path elsewhere = fs::path(resume.path).parent_path().parent_path() / "checkpoints";
             (!folder || !folder->has(best)) && is_there(elsewhere / best))
             folder = HeldFolder(elsewhere, HeldFolder::IfLink::follow);
-        if (here.is_best())
+        if (here.is_best()) {
             save_model(model, here, state);
-        else if (here.best_accuracy >= 0 && folder && folder->has(best))
+        } else if (here.best_accuracy >= 0 && folder && folder->has(best)) {
+            check_has_one_name(*folder, best);
             save_model(model, folder->named([&] { return read_checkpoint(folder->path(best), state, identity); }),
                        state);
-        else if (there)
+        } else if (there) {
             return set_model_aside(model);
+        }
     } catch (const std::exception& error) {
         return error.what();
     }

@@ -280,6 +280,18 @@ TEST_F(ImageFolder, APictureThatGrowsFarMoreThanAPhotographIsLeftOut) {
     EXPECT_EQ("", problem(Exit::bad_input, {"--from", root_, "--strict"}, {"narrow.png", "10000 times the bytes"}));
 }
 
+// What follows the end of a JPEG would be kept, too.
+TEST_F(ImageFolder, AKeptPictureHasFewBytesBesideItsPixels) {
+    make_image_folder(root_, 2, 10);
+    const std::string picture = root_ + "/n00000000/long.jpg";
+    const std::string jpeg = jpeg_of(pattern(48, 64, 2));
+    const std::vector<std::string> args = {"--from", root_, "--keep-jpeg", "--strict"};
+    write_file(picture, jpeg + std::string((1 << 20) + 50'000, 'x'));
+    EXPECT_EQ("", problem(Exit::bad_input, args, {"long.jpg", "far more bytes than its pixels"}));
+    write_file(picture, jpeg + std::string(500'000, 'x'));
+    convert_here(args);
+}
+
 TEST_F(ImageFolder, OfAnotherListStartsOver) {
     make_image_folder(root_, 2, 10);
     const std::vector<std::string> args = {"--from", root_, "--size", "8x8", "--shards", "2"};

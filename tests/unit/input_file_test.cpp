@@ -96,5 +96,15 @@ TEST_F(InputFile, APipeIsReadToItsEndWhereItIsAllowed) {
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_ + ": holds more than 9 bytes"}, read));
 }
 
+// A list of a few bytes could otherwise take gigabytes.
+TEST(InputFileHole, AHoleIsNoText) {
+    const TempDir dir;
+    const std::string path = dir.path("list.txt");
+    write_file(path, "a\n");
+    std::filesystem::resize_file(path, size_t(1000) << 20);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path, "are a hole"},
+                                   [&] { lines_of_input(path, size_t(1) << 30, "it takes lines"); }));
+}
+
 }  // namespace
 }  // namespace convoy::test

@@ -182,7 +182,7 @@ TEST_F(TarIndex, WhatFollowsTheEndIsAnArchiveOrZeros) {
     const auto put = [&](int64_t at, const std::string& bytes) {
         std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(at) << bytes;
     };
-    constexpr int64_t zeros = int64_t(32) << 20;
+    constexpr int64_t zeros = int64_t(12) << 20;
     write_file(path_, one_ + end_mark);
     std::filesystem::resize_file(path_, zeros);
     EXPECT_EQ(names(), "a/one ");
