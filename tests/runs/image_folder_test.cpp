@@ -280,7 +280,7 @@ TEST_F(ImageFolder, APictureThatGrowsFarMoreThanAPhotographIsLeftOut) {
     EXPECT_EQ("", problem(Exit::bad_input, {"--from", root_, "--strict"}, {"narrow.png", "10000 times the bytes"}));
 }
 
-// What follows the end of a JPEG would be kept, too.
+// Bytes after the end of a JPEG would be kept, too.
 TEST_F(ImageFolder, AKeptPictureHasFewBytesBesideItsPixels) {
     make_image_folder(root_, 2, 10);
     const std::string picture = root_ + "/n00000000/long.jpg";
