@@ -46,6 +46,7 @@ from matplotlib.patches import Patch
 COLORS = {"forward convolution": "#0072B2", "data gradient": "#56B4E9", "weight gradient": "#009E73",
           "batch norm": "#E69F00", "optimizer": "#CC79A7", "other": "#999999", "all-reduce in flight": "#F0C9A8",
           "starting and moving all-reduces": "#FF9896", "waiting for all-reduces": "#D62728"}
+LONGEST = 256 << 20  # letters of a trace that are read
 MOST_RANKS = 64  # that are drawn, as each takes two megabytes of memory
 WAIT, MOVE = "waiting for all-reduces", "starting and moving all-reduces"
 # spans: (kind, begin, milliseconds); sums: (begin, milliseconds)
@@ -67,7 +68,10 @@ def read(path):
     """Returns the ranks of a trace, in order, and the benchmark's result."""
     refuse_special(path, "give what convoy bench --timeline FILE wrote")
     with open(path, encoding="utf-8", opener=at_once) as file:
-        trace = json.load(file)
+        text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise ValueError(f"it is longer than {LONGEST >> 20} MiB")
+        trace = json.loads(text)
     ranks = {}
     began = {}
     for e in trace["traceEvents"]:

@@ -103,25 +103,25 @@ void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, 
 }
 
 /// Reads a table. A table that an older version did not write stays empty; a column that it did not
-/// write keeps its default.
-template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const std::string& path) {
+/// write keeps its default. Subtracts the stored bytes of its columns from `left`, because columns
+/// could be several names of one data set. Throws Exit::bad_input if fewer are left.
+template <class Row> void read_table(hid_t file, std::vector<Row>& rows, hsize_t& left, const std::string& path) {
     const std::string group = Table<Row>::group, scale = group + "/" + Table<Row>::columns[0].name;
     if (!h5::has(file, group)) return;
     const h5::Extent extent = h5::extent(file, scale, path);
-    hsize_t bytes = 0;
-    H5Fget_filesize(file, &bytes);
-    if (extent.dims.size() != 1 || extent.dims[0] > std::min(bytes, extent.stored_bytes) / sizeof(int64_t))
+    if (extent.dims.size() != 1 || extent.dims[0] > std::min(left, extent.stored_bytes) / sizeof(int64_t))
         fail(Exit::bad_input, path + ": /" + scale + " is damaged");
     // In memory a row has all columns. A file that lacks most of them could take gigabytes.
     constexpr hsize_t most_incomplete = 1 << 20;
     std::vector<const Column<Row>*> present;
-    hsize_t stored = 0;
     for (const Column<Row>& column : Table<Row>::columns) {
         if (!h5::has(file, name_of(column))) continue;
         present.push_back(&column);
-        stored += extent_of(file, extent.dims[0], column, path).stored_bytes;
+        const hsize_t stored = extent_of(file, extent.dims[0], column, path).stored_bytes;
+        if (stored > left) fail_to_fit(path, name_of(column));
+        left -= stored;
     }
-    const bool is_complete = present.size() == std::size(Table<Row>::columns) && stored <= bytes;
+    const bool is_complete = present.size() == std::size(Table<Row>::columns);
     if (extent.dims[0] > most_incomplete && !is_complete) fail_to_fit(path, scale);
     rows.resize(extent.dims[0]);
     for (const Column<Row>* column : present) read_column(file, rows, *column, path);
@@ -177,7 +177,9 @@ MetricsFile read_metrics(const std::string& path) {
         fail(Exit::bad_input,
              path + ": is not a metric file of this version; give the folder of another run, or move it away");
     MetricsFile read;
-    std::apply([&](auto&... rows) { (read_table(file, rows, path), ...); }, read.tables);
+    hsize_t left = 0;
+    H5Fget_filesize(file, &left);
+    std::apply([&](auto&... rows) { (read_table(file, rows, left, path), ...); }, read.tables);
     read_run(file, read.run, path);
     return read;
 }

@@ -64,6 +64,28 @@ TEST_F(MetricsUntrusted, ColumnsInOtherFilesAreRefused) {
               }));
 }
 
+// In memory each column takes room.
+TEST_F(MetricsUntrusted, ColumnsThatAreNamesOfOneDataSetAreRefused) {
+    EXPECT_EQ("", refusal({h5(), "eval/", "does not fit its table"}, [&](hid_t file) {
+                  constexpr hsize_t rows = 100'000, chunk = 4096;
+                  const h5::Handle layout(H5Pcreate(H5P_DATASET_CREATE));
+                  H5Pset_chunk(layout, 1, &chunk);
+                  H5Pset_fletcher32(layout);
+                  const std::vector<int64_t> zeros(rows);
+                  for (const auto& [name, type] : {std::pair{"i", H5T_STD_I64LE}, {"f", H5T_IEEE_F64LE}}) {
+                      const h5::Handle space(H5Screate_simple(1, &rows, nullptr));
+                      const h5::Handle set(H5Dcreate2(file, name, type, space, H5P_DEFAULT, layout, H5P_DEFAULT));
+                      ASSERT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
+                  }
+                  for (const auto& column : Table<EvalRow>::columns) {
+                      const std::string name = std::string("eval/") + column.name;
+                      const bool is_integer = std::holds_alternative<int64_t EvalRow::*>(column.field);
+                      H5Ldelete(file, name.c_str(), H5P_DEFAULT);
+                      H5Lcreate_hard(file, is_integer ? "i" : "f", file, name.c_str(), H5P_DEFAULT, H5P_DEFAULT);
+                  }
+              }));
+}
+
 TEST_F(MetricsUntrusted, ARunInAnotherFileIsRefused) {
     const std::string pipe = dir + "/pipe";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
