@@ -5,6 +5,7 @@
 
 #include "data/hdf5.h"
 #include "run/metrics_file.h"
+#include "run/metrics_tables.h"
 #include "tests/support/cluster.h"
 #include "tests/unit/metrics_folder.h"
 
