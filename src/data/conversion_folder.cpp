@@ -1,5 +1,6 @@
 #include "data/conversion_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "base/durable.h"
 #include "base/file_error.h"
 #include "base/held_file.h"
+#include "base/text.h"
 #include "data/digest.h"
 #include "data/input_bytes.h"
 
@@ -31,12 +33,14 @@ bool may_be_there(const HeldFolder& folder, const std::string& name) {
 }
 
 /// Returns the text of a file; empty if there is no such file. Throws Inaccessible if it cannot be
-/// read, because prepare() removes all shards if the identity seems to be missing.
+/// read, because prepare() removes all shards if the identity seems to be missing. Throws Exit::io
+/// for a link: others could write to the file that it leads to.
 std::string text_in(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     const bool known = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
     const bool none = known ? !S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode) : errno == ENOENT;
     if (none) return "";
+    check_has_one_name(folder, name);
     const InputBytes file({folder, name});
     if (file.size() > most_record_bytes) fail(Exit::bad_input, file.path() + ": holds more than 64 MiB; " + advice);
     std::string text(size_t(file.size()), '\0');
@@ -44,9 +48,21 @@ std::string text_in(const HeldFolder& folder, const std::string& name) {
     return text;
 }
 
+/// Returns the bytes of a file; -1 if it is not there, or is a link or has several names.
 int64_t bytes_of(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
-    return ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 ? int64_t(about.st_size) : -1;
+    const bool known = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    return known && S_ISREG(about.st_mode) && about.st_nlink == 1 ? int64_t(about.st_size) : -1;
+}
+
+/// Returns a text that no copy of the folder has: its number, and when it was made if that is known.
+std::string birth_of(const HeldFolder& folder) {
+    struct statx about{};
+    if (::statx(folder.fd(), "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &about) != 0)
+        cannot_read(folder.shown(), errno, advice);
+    const std::string text = "in folder " + std::to_string(about.stx_ino);
+    if (!(about.stx_mask & STATX_BTIME)) return text;
+    return text + formatted(", made %lld.%09u", (long long)about.stx_btime.tv_sec, about.stx_btime.tv_nsec);
 }
 
 /// True if a conversion makes an entry of this name in its folder.
@@ -135,10 +151,8 @@ void ConversionFolder::remove_unpacked() const {
 
 ConversionFolder::Before ConversionFolder::prepare(const std::string& identity_of_work) {
     const HeldFolder& held = own_->held();
-    struct stat folder{};
-    if (::fstat(held.fd(), &folder) != 0) cannot_read(path_, errno, advice);
-    // A folder that was unpacked or copied has another number. Its shards could be anybody's.
-    const std::string identity = identity_of_work + "\nin folder " + std::to_string(folder.st_ino);
+    // The shards of a folder that was unpacked or copied could be anybody's.
+    const std::string identity = identity_of_work + "\n" + birth_of(held);
     const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {

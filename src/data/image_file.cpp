@@ -25,6 +25,7 @@ int exif_orientation(FileBytes content) {
     const uint64_t directory = tiff.number(4, 4), entries = tiff.number(directory, 2);
     for (uint64_t i = 0; i < entries; ++i) {
         const uint64_t entry = directory + 2 + i * entry_bytes;
+        if (entry + entry_bytes > content.size()) break;  // it claims more entries than it has
         if (tiff.number(entry, 2) != tag_orientation) continue;
         const uint64_t value = tiff.number(entry + 8, 2);
         const bool holds_one = tiff.number(entry + 2, 2) == type_short && tiff.number(entry + 4, 4) == 1;

@@ -87,6 +87,20 @@ TEST_F(ConversionFolders, ACopyStartsOver) {
     record_fault("a working folder of a conversion that came out of an archive", "not continued", "as promised", 1);
 }
 
+// Sealing a link's target would change a file elsewhere.
+TEST_F(ConversionFolders, AShardThatIsALinkIsNotFinished) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const std::string shard = folder_.shard(record.name).shown, mine = dir_.path("mine");
+    ASSERT_TRUE(folder_.finished(record.name));
+    fs::rename(shard, mine);
+    fs::create_symlink(mine, shard);
+    EXPECT_FALSE(folder_.finished(record.name));
+    fs::remove(shard);
+    fs::create_hard_link(mine, shard);
+    EXPECT_FALSE(folder_.finished(record.name));
+}
+
 // Otherwise hours of work would be removed as if they were another conversion's.
 TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
     const std::string folder = dir_.path("set.partial"), identity = folder + "/conversion.json";
@@ -97,8 +111,7 @@ TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
     fs::create_symlink(identity, identity);  // ELOOP, even for root
     {
         ConversionFolder other(dir_.path("other"));
-        EXPECT_EQ("",
-                  problem_of_error(Exit::bad_input, {identity, "cannot be read"}, [&] { folder_.prepare("this"); }));
+        EXPECT_EQ("", problem_of_error(Exit::io, {identity, "is a link"}, [&] { folder_.prepare("this"); }));
         other.take();
         fs::create_symlink("conversion.json", dir_.path("other.partial/conversion.json"));
     }
