@@ -109,7 +109,15 @@ HeldFolder OwnFolder::subfolder(const std::string& name) const {
         if (!known || !S_ISDIR(about.st_mode) || about.st_uid != own.st_uid)
             fail(Exit::usage, shown + ": is no folder of the same user; " + advice_);
     }
-    return {folder_, name};
+    HeldFolder made(folder_, name);
+    // An archive may have brought a folder that others may write to, and so may a umask.
+    constexpr mode_t by_others = S_IWGRP | S_IWOTH;
+    struct stat about{};
+    const bool known = ::fstat(made.fd(), &about) == 0;
+    const bool closed =
+        known && ((about.st_mode & by_others) == 0 || ::fchmod(made.fd(), about.st_mode & ALLPERMS & ~by_others) == 0);
+    if (!closed) fail(Exit::usage, shown + ": others may write to it; " + advice_);
+    return made;
 }
 
 std::error_code OwnFolder::remove() const {

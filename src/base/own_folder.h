@@ -33,7 +33,8 @@ public:
     /// Throws Exit::io if the folder was removed, or another one has its path.
     void check() const;
     /// Makes a folder in this one, or takes one that is there. Its mode is the umask's, so that
-    /// others can read it after it is renamed to another place. Throws as make_or_take() does.
+    /// others can read it after it is renamed to another place, but they cannot write to it. Throws
+    /// as make_or_take() does.
     HeldFolder subfolder(const std::string& name) const;
     /// Removes the folder and its content; for folders of unique(). Follows no links. Removes
     /// nothing if another folder has its path. If another folder gets the path meanwhile, removes

@@ -127,7 +127,7 @@ TEST_F(CudaVirtualRanks, GoOnWithAnotherNumberOfGpusBitForBit) {
     const Finished f = launch(1, on_a_cpu, 120);
     ASSERT_EQ("", failure(f));
     EXPECT_EQ(warnings(), 1);
-    EXPECT_EQ(count(f.out + f.err, ", and until then on "), 1) << f.out << f.err;
+    EXPECT_EQ(count(f.out + f.err, ", earlier steps ran on "), 1) << f.out << f.err;
 }
 
 }  // namespace

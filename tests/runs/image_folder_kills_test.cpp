@@ -1,7 +1,10 @@
 // convoy convert imagefolder, killed in the middle: it resumes with the finished shards.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
+#include <map>
 
 #include "tests/support/cluster.h"
 #include "tests/support/images.h"
@@ -39,9 +42,12 @@ TEST_F(ImageFolderKills, GoesOnAfterAKillWithTheShardsThatAreThere) {
     for (const auto& entry : fs::directory_iterator(records))
         if (entry.path().extension() == ".h5") finished.push_back(entry.path().filename());
     ASSERT_GE(finished.size(), 3u) << "of five, each of the two ranks may have been writing one";
-    fs::create_directories(dir_.path("links"));
-    for (const std::string& name : finished)
-        fs::create_hard_link(out_ + ".partial/shards/" + name, dir_.path("links/" + name));
+    const auto number_of = [](const std::string& path) {
+        struct stat about{};
+        return ::stat(path.c_str(), &about) == 0 ? about.st_ino : 0;
+    };
+    std::map<std::string, ino_t> numbers;
+    for (const std::string& name : finished) numbers[name] = number_of(out_ + ".partial/shards/" + name);
 
     const Finished f = launch(3, options + out_);  // another number of ranks
     ASSERT_EQ("", failure(f));
@@ -49,7 +55,7 @@ TEST_F(ImageFolderKills, GoesOnAfterAKillWithTheShardsThatAreThere) {
               std::string::npos)
         << f.err;
     for (const std::string& name : finished)
-        EXPECT_TRUE(fs::equivalent(dir_.path("links/" + name), out_ + "/" + name)) << name << " was made again";
+        EXPECT_EQ(number_of(out_ + "/" + name), numbers.at(name)) << name << " was made again";
     EXPECT_TRUE(files_in(out_) == files_in(dir_.path("whole"))) << "other bytes than without the kill";
     EXPECT_FALSE(fs::exists(out_ + ".partial"));
 }
