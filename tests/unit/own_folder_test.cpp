@@ -42,7 +42,7 @@ TEST_F(OwnFolders, AreForTheirUserAloneWhateverTheUmask) {
         EXPECT_EQ(mode_of(path_), 0700u) << umask;
         EXPECT_EQ(mode_of(unique.path()), 0700u) << umask;
         EXPECT_TRUE(unique.path().starts_with(path_ + "-"));
-        EXPECT_EQ(mode_of(inner), 0777u & ~umask) << "what is published is for whom the umask says";
+        EXPECT_EQ(mode_of(inner), 0755u & ~umask) << "others may read what is published, if the umask says so";
         for (const OwnFolder* folder : {&made, &unique}) {
             folder->check();
             EXPECT_FALSE(folder->remove());
