@@ -131,6 +131,17 @@ void check_owner(const std::string& dir, const fs::path& to) {
              dir + ": belongs to another user, who alone may rename it in this folder; choose another --to");
 }
 
+/// Gives a folder the permissions that mkdir() gives. While it was made, only its owner could write.
+void give_permissions_of_umask(const HeldFolder& folder) {
+    constexpr mode_t by_others = S_IWGRP | S_IWOTH;
+    const mode_t mask = ::umask(by_others);
+    ::umask(mask);
+    struct stat about{};
+    if (::fstat(folder.fd(), &about) != 0 ||
+        ::fchmod(folder.fd(), (about.st_mode & ALLPERMS) | (by_others & ~mask)) != 0)
+        fail(Exit::io, folder.shown() + ": cannot get the permissions of the umask (" + std::strerror(errno) + ")");
+}
+
 }  // namespace
 
 fs::path destination_of(const std::string& dir) {
@@ -182,6 +193,7 @@ std::string Destination::put_in_place(const OwnFolder& working, const std::strin
     if (above_ && !are_same(*above_, working.above()))
         fail(Exit::io, path_.string() + ": the folder above it is another one than at the beginning; start again");
     const HeldFolder finished(working.held(), name);
+    give_permissions_of_umask(finished);
     sync(finished, finished.shown());
     std::string kept;
     // A plain rename suffices if there is no folder or an empty one.
