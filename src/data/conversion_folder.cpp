@@ -61,7 +61,7 @@ std::string birth_of(const HeldFolder& folder) {
     struct statx about{};
     if (::statx(folder.fd(), "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &about) != 0)
         cannot_read(folder.shown(), errno, advice);
-    const std::string text = "in folder " + std::to_string(about.stx_ino);
+    std::string text = "in folder " + std::to_string(about.stx_ino);
     if (!(about.stx_mask & STATX_BTIME)) return text;
     return text + formatted(", made %lld.%09u", (long long)about.stx_btime.tv_sec, about.stx_btime.tv_nsec);
 }

@@ -131,7 +131,7 @@ void check_owner(const std::string& dir, const fs::path& to) {
              dir + ": belongs to another user, who alone may rename it in this folder; choose another --to");
 }
 
-/// Gives a folder the permissions that mkdir() gives. While it was made, only its owner could write.
+/// Gives a folder the permissions that mkdir() gives. Only its owner could write while it was made.
 void give_permissions_of_umask(const HeldFolder& folder) {
     constexpr mode_t by_others = S_IWGRP | S_IWOTH;
     const mode_t mask = ::umask(by_others);
