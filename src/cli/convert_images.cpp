@@ -275,7 +275,7 @@ std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, W
     for (const AssignedShard& shard : work.assignment.shards)
         work.finished += folder.finished(shard.name()) ? 'y' : 'n';
     const uint64_t bytes = least_bytes(work.assignment.shards, work.finished, o.rules);
-    check_disk_room(folder.folder().held().fd(), o.to, bytes,
+    check_disk_room(folder.folder().held().fd(), o.to, bytes, Reserve::none,
                     "write at least " + std::to_string(bytes >> 20) + " MiB of images");
     const int64_t finished = std::count(work.finished.begin(), work.finished.end(), 'y');
     if (before == ConversionFolder::Before::same)

@@ -40,7 +40,9 @@ public:
     Unpacked(const Unpacked&) = delete;
 
     /// Throws Exit::io if the disk has no room for `bytes` bytes.
-    void check_room(uint64_t bytes) const { check_disk_room(file_.fd(), path_, bytes, "unpack " + from_); }
+    void check_room(uint64_t bytes) const {
+        check_disk_room(file_.fd(), path_, bytes, Reserve::twentieth, "unpack " + from_);
+    }
     void write(const char* data, size_t bytes) {
         if (!write_all(file_.fd(), data, bytes)) cannot_write(path_);
     }

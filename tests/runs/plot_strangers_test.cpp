@@ -165,7 +165,7 @@ TEST_F(PlotStrangers, ScriptsThatOthersCanHaveMovedThereAreNotRun) {
     record_fault("a moved folder of the user as the scripts of `plot`", "not run", "as promised", 3);
 }
 
-// Where the executable's folder is a mount point, its owner alone can replace the executable.
+// Others own the folder above, but cannot replace the executable if its folder is a mount point.
 TEST_F(PlotStrangers, ScriptsOfTheOwnerOfAFolderAboveAreNotRun) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
     fs::create_directories(dir_.path("bin"));
