@@ -5,7 +5,8 @@
 
 namespace convoy {
 
-/// What stays free for other programs: nothing, or a twentieth of the disk, but at most 1 GiB.
+/// The part of the disk that stays free for other programs: nothing, or a twentieth of the disk
+/// (at most 1 GiB).
 enum class Reserve { none, twentieth };
 
 /// Throws Exit::io naming `path` if there is no room for `bytes` more bytes on the disk of the open

@@ -114,8 +114,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) : fil
     const HeldFolder run = files_.run();
     for (const std::string& note : files_.notes()) warn(note);
     warn(warning_of_owner(run));
-    if (const std::optional<HeldFolder> checkpoints = files_.checkpoints_if_any())
-        warn(warning_of_owner(*checkpoints));
+    if (const std::optional<HeldFolder> checkpoints = files_.checkpoints_if_any()) warn(warning_of_owner(*checkpoints));
     warn(warning_of_parent(run));
     lock_ = open_lock(run, "lock");
     if (!lock_file(lock_.fd())) fail_as_busy(path);
