@@ -102,6 +102,18 @@ std::string why_unlocked(int code) {
     return std::string("this file system has no locks (") + std::strerror(code) + ")";
 }
 
+ssize_t read_all(int fd, void* to, size_t bytes, uint64_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = ::pread(fd, static_cast<char*>(to) + done, bytes - done, off_t(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        done += size_t(got);
+    }
+    return ssize_t(done);
+}
+
 bool write_all(int fd, const void* data, size_t size) {
     const char* next = static_cast<const char*>(data);
     for (const char* end = next + size; next < end;) {

@@ -1,7 +1,10 @@
 // Files that survive a crash: written next to their place, synced, renamed. A reader sees the old
 // file or the new one, never half.
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,9 @@ int open_to_write(const std::string& path, int flags);
 bool lock_file(int fd);
 /// Returns why lock_file() has returned true without a lock. `code`: the errno that it has set.
 std::string why_unlocked(int code);
+/// Calls pread(2) until `bytes` bytes are read or the file ends. Returns how many were read, or -1
+/// with errno set.
+ssize_t read_all(int fd, void* to, size_t bytes, uint64_t offset);
 /// Calls write(2) until all bytes are written. Returns false, with errno set, if that fails.
 bool write_all(int fd, const void* data, size_t size);
 /// Makes the parent folder of `path` if it is missing. Ignores failures, because opening the file

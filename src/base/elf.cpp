@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/descriptor.h"
+#include "base/durable.h"
 
 namespace convoy {
 namespace {
@@ -19,12 +20,7 @@ template <class Record> std::vector<Record> read_records(const Descriptor& file,
     if (count > most_bytes / sizeof(Record)) return {};
     std::vector<Record> records(count);
     const size_t bytes = count * sizeof(Record);
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got =
-            ::pread(file.fd(), reinterpret_cast<char*>(records.data()) + done, bytes - done, off_t(offset + done));
-        if (got <= 0) return {};
-        done += size_t(got);
-    }
+    if (read_all(file.fd(), records.data(), bytes, offset) != ssize_t(bytes)) return {};
     return records;
 }
 

@@ -13,8 +13,6 @@
 
 namespace convoy {
 
-Descriptor create_in(const HeldFolder& folder, const std::string& name) { return folder.replace(name); }
-
 void check_has_one_name(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     if (::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) return;  // its reader says why
@@ -49,7 +47,7 @@ void replace_in(const HeldFolder& folder, const std::string& name, const std::st
         check(!error);
     };
     {
-        const Descriptor file = create_in(folder, partial);
+        const Descriptor file = folder.replace(partial);
         check(write_all(file.fd(), text.data(), text.size()) && ::fsync(file.fd()) == 0);
     }
     check_error(folder.rename(partial, name));

@@ -7,8 +7,6 @@
 
 namespace convoy {
 
-/// Does what HeldFolder::replace() does.
-Descriptor create_in(const HeldFolder& folder, const std::string& name);
 /// Throws Exit::io if a file is a link or has several names. A received folder may have links to
 /// any file of the user, and what is read from it is written there again.
 void check_has_one_name(const HeldFolder& folder, const std::string& name);

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "base/durable.h"
 #include "base/file_error.h"
 
 namespace convoy::h5 {
@@ -44,13 +45,9 @@ std::string Blocks::look_at(uint64_t address, uint64_t bytes) const {
     constexpr uint64_t most = uint64_t(17) << 20;  // an attribute has up to 16 MiB
     expect(address <= size_ && bytes <= size_ - address && bytes <= most, "a part outside of the file");
     std::string all(bytes, '\0');
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = ::pread(fd_, all.data() + done, bytes - done, off_t(address + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) cannot_read(path_, errno, "check the file system");
-        expect(got > 0, "a part outside of the file");
-        done += size_t(got);
-    }
+    const ssize_t got = read_all(fd_, all.data(), bytes, address);
+    if (got < 0) cannot_read(path_, errno, "check the file system");
+    expect(size_t(got) == bytes, "a part outside of the file");
     return all;
 }
 

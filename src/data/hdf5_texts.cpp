@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/durable.h"
 #include "base/file_error.h"
 #include "data/hdf5_failure.h"
 #include "data/hdf5_untrusted.h"
@@ -40,15 +41,9 @@ public:
     /// Returns `bytes` bytes from `at` on, or fewer at the end of the file.
     std::string read(uint64_t at, size_t bytes) const {
         std::string all(bytes, '\0');
-        size_t done = 0;
-        while (done < bytes) {
-            const ssize_t got = ::pread(fd_, all.data() + done, bytes - done, off_t(at + done));
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) cannot_read(path_, errno, "check the file system");
-            if (got == 0) break;
-            done += size_t(got);
-        }
-        all.resize(done);
+        const ssize_t got = read_all(fd_, all.data(), bytes, at);
+        if (got < 0) cannot_read(path_, errno, "check the file system");
+        all.resize(size_t(got));
         return all;
     }
     /// Calls visit(bytes) for all blocks of the file up to `end`. Blocks overlap, so that each

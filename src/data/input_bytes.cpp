@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/durable.h"
 #include "base/file_error.h"
 #include "base/hole.h"
 
@@ -32,15 +33,12 @@ InputBytes::InputBytes(const FilePlace& place, const std::string& advice)
 InputBytes::~InputBytes() { ::close(fd_); }
 
 void InputBytes::read(int64_t offset, int64_t bytes, void* to) const {
-    for (int64_t done = 0; done < bytes;) {
-        const ssize_t got = ::pread(fd_, static_cast<char*>(to) + done, size_t(bytes - done), offset + done);
-        if (got < 0 && errno == EINTR) continue;
-        const int code = errno;
-        const auto place = [&] { return path_ + ": at byte " + std::to_string(offset + done); };
-        if (got < 0) cannot_read(place(), code, "check the file system");
-        if (got == 0) fail(Exit::bad_input, place() + ": ends too early; it is truncated, get it again");
-        done += got;
-    }
+    const ssize_t got = read_all(fd_, to, size_t(bytes), uint64_t(offset));
+    if (got == bytes) return;
+    const int code = errno;
+    const auto place = [&](int64_t at) { return path_ + ": at byte " + std::to_string(at); };
+    if (got < 0) cannot_read(place(offset), code, "check the file system");
+    fail(Exit::bad_input, place(offset + got) + ": ends too early; it is truncated, get it again");
 }
 
 }  // namespace convoy

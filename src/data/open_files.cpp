@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/descriptor.h"
+#include "base/durable.h"
 #include "base/file_error.h"
 
 namespace convoy {
@@ -29,18 +30,11 @@ std::string look_at(int id, uint64_t bytes) {
            ": it was truncated or replaced; put it back, and start again";
 }
 
-/// Reads exactly `bytes` bytes, with as many calls as needed. Returns the problem, or "".
-std::string read_all(int id, uint64_t offset, size_t bytes, uint8_t* to) {
-    while (bytes > 0) {
-        const ssize_t got = ::pread(id, to, bytes, off_t(offset));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return failure(errno);
-        if (got == 0) return shorter;
-        to += got;
-        offset += uint64_t(got);
-        bytes -= size_t(got);
-    }
-    return "";
+/// Returns the problem, or "".
+std::string read_exactly(int id, uint64_t offset, size_t bytes, uint8_t* to) {
+    const ssize_t got = read_all(id, to, bytes, offset);
+    if (got < 0) return failure(errno);
+    return size_t(got) == bytes ? "" : shorter;
 }
 
 }  // namespace
@@ -56,7 +50,7 @@ std::string OpenFiles::read(size_t i, uint64_t offset, size_t bytes, uint8_t* to
         if (const std::string wrong = look_at(id, files_[i].bytes); !wrong.empty()) return wrong;
         file = keep(i, std::move(file));
     }
-    return read_all(file->fd(), offset, bytes, to);
+    return read_exactly(file->fd(), offset, bytes, to);
 }
 
 OpenFiles::Shared OpenFiles::find(size_t i) const {

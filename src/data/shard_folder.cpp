@@ -9,7 +9,7 @@
 
 #include "base/descriptor.h"
 #include "base/durable.h"
-#include "base/held_file.h"
+#include "base/held_folder.h"
 #include "base/shorten.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -79,7 +79,7 @@ void write_manifest(const HeldFolder& folder, const std::vector<ManifestEntry>& 
                                   {"bytes", entry.bytes},
                                   {"sha256", entry.sha256}});
     const std::string text = json.dump(2) + '\n';
-    const Descriptor file = create_in(folder, manifest_name);
+    const Descriptor file = folder.replace(manifest_name);
     if (!write_all(file.fd(), text.data(), text.size()) || ::fsync(file.fd()) != 0)
         cannot_write(folder.shown(manifest_name));
 }

@@ -9,7 +9,7 @@
 #include "base/descriptor.h"
 #include "base/durable.h"
 #include "base/error.h"
-#include "base/held_file.h"
+#include "base/held_folder.h"
 #include "data/disk_room.h"
 #include "data/gzip.h"
 #include "data/image_names.h"
@@ -32,7 +32,7 @@ std::string name_unpacked(const std::string& path) {
 class Unpacked {
 public:
     Unpacked(const std::string& from, const HeldFolder& folder, const std::string& name)
-        : from_(from), folder_(folder), name_(name), path_(folder.shown(name)), file_(create_in(folder, name)) {}
+        : from_(from), folder_(folder), name_(name), path_(folder.shown(name)), file_(folder.replace(name)) {}
     ~Unpacked() {
         if (kept_) return;
         [[maybe_unused]] const std::error_code ignored = folder_.remove(name_);
