@@ -151,8 +151,9 @@ private:
 
 using Nodes = std::vector<PickleNode>;
 
-/// Returns the last value of `key` in a dict; null if there is none.
+/// Returns the last value of `key` in a dict; null if there is none, or if `dict` is no dict.
 const PickleNode* entry(const Nodes& nodes, const PickleNode& dict, std::string_view key) {
+    if (dict.kind != PickleNode::dict) return nullptr;
     for (size_t i = dict.items.size(); i > 0; i -= 2) {
         const PickleNode& name = nodes[dict.items[i - 2]];
         if (name.kind == PickleNode::text && name.bytes == key) return &nodes[dict.items[i - 1]];

@@ -15,7 +15,8 @@
 // - pickle: the first byte's last bit selects the hostile one of two files of CIFAR-10's Python
 //   version. If its second bit is set, the rest replaces that file; otherwise it changes bytes.
 // - safetensors, pth, oldpth: as image, with a file of weights. oldpth is what torch.save() wrote
-//   before version 1.6.
+//   before version 1.6. If the second bit of pth's first byte is set, the bytes are operations of
+//   pickles.
 // - recipe: the bytes are the text.
 #pragma once
 #include <cstdint>

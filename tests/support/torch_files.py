@@ -72,10 +72,13 @@ def saved(content, floats=FLOATS, *more, **how):
     return archive([("a/data.pkl", content), ("a/byteorder", "little"), ("a/data/0", floats), *more], **how)
 
 
+OLD_HEAD = pickled(0x1950A86A20F9469CFC6C) + pickled(1001)
+
+
 def saved_before(content, keys, floats=FLOATS):
     """As torch.save() did before version 1.6."""
-    head = pickled(0x1950A86A20F9469CFC6C), pickled(1001), pickled({"little_endian": True})
-    return b"".join([*head, pickled(content), pickled(keys), struct.pack("<q", len(floats) // 4), floats])
+    head = OLD_HEAD + pickled({"little_endian": True})
+    return b"".join([head, pickled(content), pickled(keys), struct.pack("<q", len(floats) // 4), floats])
 
 
 def patched(file, at, value):
@@ -138,6 +141,8 @@ def files(folder):
     yield "numbers.pth", saved({"a": 1, "b": 2}), "name the key of one with --key: a, b"
     yield "empty.pth", saved({"state_dict": {"a": 1}}), "holds no tensors"
     yield "old-magic.pth", b"\x80\2K\1.", "no file of torch.save()"
+    for last in [(None,), (None,) * 3, [None], {}]:
+        yield f"old-{type(last).__name__}{len(last)}.pth", OLD_HEAD + pickled(last), "no file of torch.save()"
     yield "old-cut.pth", open("tests/golden/weights/linear-old.pth", "rb").read()[:-40], "end of storage"
     yield "old-head.pth", open("tests/golden/weights/linear-old.pth", "rb").read()[:200], "truncated"
 
