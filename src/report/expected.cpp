@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "report/measured_steps.h"
+
 namespace convoy {
 namespace {
 
@@ -15,6 +17,7 @@ Cluster as_run(Cluster cluster, int64_t nodes, int64_t ranks) {
 /// Returns the gradients of a table's model; empty if its images are not known.
 std::vector<ReadyGradient> gradients_of(const ScalingRun& r) {
     ModelOptions m{.name = r.model, .classes = int(r.classes), .stem = r.stem.empty() ? "auto" : r.stem};
+    if (!could_be(r.image_size, r.classes)) return {};
     if (std::sscanf(r.image_size.c_str(), "%dx%dx%d", &m.h, &m.w, &m.c) != 3 || m.classes < 1) return {};
     return ready_gradients(build_model(m));
 }

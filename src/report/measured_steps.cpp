@@ -64,14 +64,6 @@ std::string last_line_of(const std::string& text) {
     return last;
 }
 
-/// Returns true if the image size and the classes are plausible; both may be missing.
-bool could_be(const std::string& image_size, int64_t classes) {
-    int h = 0, w = 0, c = 0, end = 0;
-    const bool size = std::sscanf(image_size.c_str(), "%5dx%5dx%2d%n", &h, &w, &c, &end) == 3 &&
-                      size_t(end) == image_size.size() && h > 0 && w > 0 && c > 0;
-    return (image_size.empty() || size) && classes >= 0 && classes <= 1 << 20;
-}
-
 MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     const std::string advice = "give what 'convoy bench' prints as its last line";
     const std::string line = last_line_of(text_of(path, advice));
@@ -231,6 +223,13 @@ MeasuredFile of_table(const std::string& path, const std::string& model) {
 }
 
 }  // namespace
+
+bool could_be(const std::string& image_size, int64_t classes) {
+    int h = 0, w = 0, c = 0, end = 0;
+    const bool size = std::sscanf(image_size.c_str(), "%5dx%5dx%2d%n", &h, &w, &c, &end) == 3 &&
+                      size_t(end) == image_size.size() && h > 0 && w > 0 && c > 0;
+    return (image_size.empty() || size) && classes >= 0 && classes <= 1 << 20;
+}
 
 MeasuredFile read_measured_steps(const std::string& path, const std::string& model) {
     if (path.ends_with(".csv")) return of_table(path, model);

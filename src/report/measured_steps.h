@@ -25,4 +25,7 @@ struct MeasuredFile {
 /// is not `model`.
 MeasuredFile read_measured_steps(const std::string& path, const std::string& model);
 
+/// Returns true if the image size ("224x224x3") and the classes are plausible; both may be missing.
+bool could_be(const std::string& image_size, int64_t classes);
+
 }  // namespace convoy

@@ -266,6 +266,8 @@ ScalingRun as_scaling_run(const RunSummary& s) {
     const bool oom = !s.out_of_memory.empty();
     if (!oom && s.global_batch < 1)
         fail(Exit::bad_input, s.run + ": its batch is not known; leave it out of --scaling");
+    if (!oom && (s.ranks < 1 || s.hosts < 1))
+        fail(Exit::bad_input, s.run + ": records no ranks, so its size is not known; leave it out of --scaling");
     if (!oom && !std::isfinite(s.images_per_second))
         fail(Exit::bad_input, s.run + ": completed no epoch, so its images/s are not known; leave it out of --scaling");
     return {.model = s.model,

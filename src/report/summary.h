@@ -50,8 +50,8 @@ struct RunSummary {
 /// run, or if its file is damaged.
 RunSummary summarise(const std::string& run);
 
-/// Converts a summary for the scaling table. Throws Exit::bad_input if the batch or the rate is not
-/// known, unless the run ran out of memory.
+/// Converts a summary for the scaling table. Throws Exit::bad_input if the batch, the ranks or the
+/// rate are not known, unless the run ran out of memory.
 ScalingRun as_scaling_run(const RunSummary&);
 
 /// Sorts runs by their best accuracy, the highest first, and sets RunSummary::differing. Runs

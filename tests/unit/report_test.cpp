@@ -232,6 +232,22 @@ TEST_F(Report, AttributesThatNoMachineHasAreNotKnown) {
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {"/epochs", "damaged"}, [&] { summarise(dir_.path("run")); }));
 }
 
+TEST_F(Report, ARunWithoutRanksHasNoPlaceInAScalingTable) {
+    RunSummary sound;
+    sound.run = "r";
+    sound.hosts = 1;
+    sound.ranks = 2;
+    sound.global_batch = 8;
+    sound.images_per_second = 100;
+    EXPECT_EQ(as_scaling_run(sound).ranks, 2);
+    for (int64_t RunSummary::* field : {&RunSummary::ranks, &RunSummary::hosts}) {
+        RunSummary without = sound;
+        without.*field = 0;
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {"r: records no ranks", "--scaling"},
+                                       [&] { as_scaling_run(without); }));
+    }
+}
+
 // LibreOffice and Excel compute such cells, also quoted ones.
 TEST_F(Report, CellsOfCsvAreNoFormulas) {
     write_file(dir_.path("=HYPERLINK(1)/oom"), R"j({"model": "@SUM(1,2)", "precision": "-1+1", "image_size": "+A1"})j");
