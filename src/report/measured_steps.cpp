@@ -64,6 +64,13 @@ std::string last_line_of(const std::string& text) {
     return last;
 }
 
+/// Returns a whole number from 1 to 2^24, so that products of two fit; 0 for all else.
+int64_t count_in(const nlohmann::json& of, const char* name) {
+    const nlohmann::json& value = of.at(name);
+    const double number = value.is_number_integer() ? value.get<double>() : 0;
+    return number >= 1 && number <= 1 << 24 ? int64_t(number) : 0;
+}
+
 MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     const std::string advice = "give what 'convoy bench' prints as its last line";
     const std::string line = last_line_of(text_of(path, advice));
@@ -74,9 +81,9 @@ MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     std::string found;
     try {
         found = j.at("bench").get<std::string>();
-        s.nodes = j.at("hosts").get<int>();
-        s.ranks = j.at("ranks").get<int>();
-        s.batch = j.at("batch_per_rank").get<int64_t>();
+        s.nodes = int(count_in(j, "hosts"));
+        s.ranks = int(count_in(j, "ranks"));
+        s.batch = count_in(j, "batch_per_rank");
         s.seconds = j.at("step_seconds").get<double>();
         file.precision = printable(j.value("precision", ""));
         file.image_size = j.value("image_size", "");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/quantile.h"
+#include "base/shorten.h"
 #include "base/text.h"
 #include "model/models.h"
 
@@ -154,8 +156,12 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
 }
 
 std::vector<ScalingRun> read_published(const std::string& path) {
+    // A table of text has a cell for each row and source, and is as wide as its longest names.
+    constexpr size_t most_rows = 1000, most_sources = 50, longest_name = 100;
+    constexpr int64_t most = 1 << 24;
     std::istringstream in(text_of_input(path, 1 << 20, "check --published"));
     std::vector<ScalingRun> runs;
+    std::set<std::string> sources;
     std::string line;
     bool header = true;
     for (int number = 1; std::getline(in, line); ++number) {
@@ -178,14 +184,21 @@ std::vector<ScalingRun> read_published(const std::string& path) {
             r.ranks = 0;
         }
         const bool known = r.samples_per_second > 0 || r.out_of_memory || r.to_do;
-        if (r.classes < 1 || r.batch < 1 || r.nodes < 1 || r.ranks < 1 || !known || std::getline(words, rest))
+        const auto counts = {r.classes, r.batch, r.nodes, r.ranks};
+        if (std::min(counts) < 1 || std::max(counts) > most || !known || std::getline(words, rest))
             fail(Exit::bad_input,
                  path + ":" + std::to_string(number) +
                      ": is not source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second "
                      "(a number, OOM or TODO)");
         r.stem = stem_of({.name = r.model, .h = std::atoi(r.image_size.c_str())});
         r.device = "gpu";
+        for (std::string* name : {&r.source, &r.model, &r.precision, &r.image_size})
+            *name = shortened(*name, longest_name);
         runs.push_back(r);
+        sources.insert(r.source);
+        if (runs.size() > most_rows || sources.size() > most_sources)
+            fail(Exit::bad_input, formatted("%s:%d: is one too many; leave all but %zu rows of at most %zu sources out",
+                                            path.c_str(), number, most_rows, most_sources));
     }
     return runs;
 }

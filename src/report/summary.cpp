@@ -12,6 +12,7 @@
 #include "base/input_file.h"
 #include "base/json_shape.h"
 #include "base/quantile.h"
+#include "base/shorten.h"
 #include "base/text.h"
 #include "model/models.h"
 #include "run/configuration.h"
@@ -163,14 +164,13 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
 }
 
 /// Makes all texts from files safe to print in all formats. Escapes line ends too, because they
-/// would break a table.
+/// would break a table. Shortens names, because the rows of a table are as wide as the longest.
 void make_printable(RunSummary& s) {
-    for (std::string* text : {&s.run, &s.model, &s.precision, &s.image_size, &s.stem, &s.device, &s.out_of_memory})
-        *text = printable(*text);
-    for (RankTotals& r : s.of_ranks) {
-        r.host = printable(r.host);
-        r.device = printable(r.device);
-    }
+    for (std::string* text : {&s.run, &s.out_of_memory}) *text = printable(*text);
+    for (std::string* name : {&s.model, &s.precision, &s.image_size, &s.stem, &s.device})
+        *name = shortened(printable(*name));
+    for (RankTotals& r : s.of_ranks)
+        for (std::string* name : {&r.host, &r.device}) *name = shortened(printable(*name));
     for (auto& [option, value] : s.options)
         for (std::string* text : {&option, &value}) *text = printable(*text);
     for (EventRow& e : s.events) {
@@ -225,6 +225,9 @@ RunSummary summarise(const std::string& given) {
     s.run = run;
     s.model = text_of(file, "model");
     const std::string configuration = text_of(file, "configuration");
+    constexpr size_t most_text = 1 << 18;  // Convoy records a few thousand bytes, and each row of a table repeats them
+    if (configuration.size() > most_text)
+        fail(Exit::bad_input, path + ": records options of more than 256 KiB; it is damaged");
     s.options = config_pairs(configuration);
     constexpr size_t most_options = 1000;  // Convoy has fewer than 150, and each is compared with all
     if (s.options.size() > most_options)

@@ -51,6 +51,14 @@ TEST_F(PredictInputs, TakesWhatABenchmarkSaysOfItself) {
                                R"("image_size": "2000000000x9x3")", R"("classes": -3)", R"("classes": 99999999999)"})
         EXPECT_EQ("", refusal(predict(ask + bench("odd.json", images)), Exit::bad_input, {"odd.json", "impossible"}))
             << images;
+    // 64 + 2^32 would become 64 in 32 bits
+    for (const char* count : {"2147483647", "4294967360", "16777217", "0", "1.5", "-1", "1e9"}) {
+        write_file(path("many.json"), formatted(R"({"bench": "resnet18", "hosts": %s, "ranks": %s, )"
+                                                R"("batch_per_rank": 32, "step_seconds": 0.1})",
+                                                count, count));
+        EXPECT_EQ("", refusal(predict(ask + path("many.json")), Exit::bad_input, {"many.json", "hosts with equally"}))
+            << count;
+    }
     // torchvision's resnet18 has 11,689,512 parameters with 1,000 classes and 11,181,642 with ten;
     // a CIFAR stem has 7,680 fewer
     EXPECT_NE(predict(ask + small).out.find("42.6 MiB"), std::string::npos);

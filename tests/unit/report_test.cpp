@@ -232,6 +232,23 @@ TEST_F(Report, AttributesThatNoMachineHasAreNotKnown) {
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {"/epochs", "damaged"}, [&] { summarise(dir_.path("run")); }));
 }
 
+// Each row of a comparison repeats the longest value of its column.
+TEST_F(Report, LongTextsOfARunAreRefusedOrShortened) {
+    for (const int bytes : {1000, 1 << 20}) {
+        const TempDir folder;
+        Metrics m(folder.path());
+        m.run_attribute("configuration", "data = " + std::string(size_t(bytes), 'x') + "\n");
+        m.run_attribute("model", std::string(size_t(bytes), 'y'));
+        m.add(RankRow{0, "node", "CPU", 1});
+        m.publish();
+        if (bytes == 1000)
+            EXPECT_EQ(summarise(folder.path()).model.size(), 200u);
+        else
+            EXPECT_EQ("", problem_of_error(Exit::bad_input, {"options of more than 256 KiB"},
+                                           [&] { summarise(folder.path()); }));
+    }
+}
+
 TEST_F(Report, ARunWithoutRanksHasNoPlaceInAScalingTable) {
     RunSummary sound;
     sound.run = "r";

@@ -128,6 +128,21 @@ TEST_F(Scaling, OtherWordsThanOomAndTodoAreRefused) {
         "", problem_of_error(Exit::bad_input, {"p.csv:2", "OOM or TODO"}, [&] { read_published(dir_.path("p.csv")); }));
 }
 
+// A table has a cell for each row and source, so its size grows with their product.
+TEST_F(Scaling, TooManyPublishedFiguresAreRefused) {
+    const auto refused = [&](int rows, int sources, const std::string& ranks) {
+        std::string text = "source\n";
+        for (int i = 0; i < rows; ++i)
+            text += "s" + std::to_string(i % sources) + ",resnet50,f32,224x224x3,1000,128,1," + ranks + ",100\n";
+        write_file(dir_.path("p.csv"), text);
+        return problem_of_error(Exit::bad_input, {"p.csv:"}, [&] { read_published(dir_.path("p.csv")); });
+    };
+    EXPECT_EQ("", refused(1001, 50, "8"));
+    EXPECT_EQ("", refused(51, 51, "8"));
+    EXPECT_EQ("", refused(1, 1, "16777217"));
+    EXPECT_NE("", refused(1000, 50, "16777216")) << "a large table is accepted";
+}
+
 // Runs the scaling matrix itself in one small cell: it measures the models and images of the
 // published figures.
 TEST_F(Scaling, TheMatrixMeasuresResnetsOnImagesOfImageNet) {
