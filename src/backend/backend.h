@@ -70,8 +70,9 @@ struct BackendOptions {
     bool invariant = false;
 
     bool bind = true;  ///< bind each rank to its share of the node's cores, unless the launcher did
-    /// seconds for timing cuDNN's plans, or the convolutions on CPUs (INFINITY: 5 s there). An
-    /// operation that is not timed by then uses its first candidate
+    /// seconds for timing: of cuDNN's plans and our kernels on GPUs, of convolutions on CPUs.
+    /// INFINITY: no limit on GPUs, 5 s on CPUs. Operations not timed by then use their first
+    /// candidate
     double tune_seconds = INFINITY;
     ConvBy conv_by = ConvBy::measured;  ///< the convolution algorithm on CPUs
 

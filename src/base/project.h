@@ -18,8 +18,8 @@ std::string project_file(const std::string& relative);
 std::string project_script(const std::string& relative);
 
 /// Returns true if another user may have put `entry` into `folder`, although a trusted user owns
-/// `entry`. Others can hard-link a file, or move a folder or a symbolic link, if they may write to
-/// it. The folder must be sticky or open to all, as /tmp is.
+/// `entry`: as a hard link to a file, or by moving a folder or a symbolic link. This is so if
+/// others may write to `entry` and to `folder`, and `folder` is sticky or open to all, as /tmp is.
 bool may_be_put_there(const struct stat& entry, const std::string& folder);
 
 /// Returns the command that starts this executable from the current folder, for messages:

@@ -64,8 +64,8 @@ bool may_use_other_hosts() {
 }
 
 /// Returns a path in /proc to the running file, because another user may replace the file at the
-/// executable's path. `by_mpirun`: other hosts have no such path in /proc. If ranks may be there,
-/// returns the executable's path, unless it now leads to another file.
+/// executable's path. `by_mpirun`: mpirun will start it. If that may be on other hosts, where this
+/// path in /proc is missing, returns the executable's path, unless it now leads to another file.
 std::string running_file(bool by_mpirun) {
     constexpr const char* itself = "/proc/self/exe";
     std::string by_number = "/proc/" + std::to_string(::getpid()) + "/exe";

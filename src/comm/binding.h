@@ -34,8 +34,8 @@ struct Unbound {
 };
 /// Returns the processors for each rank of a node, in order. An empty list leaves a rank unbound.
 /// All are empty if the launcher gave ranks different cores. Otherwise ranks with the same `near`
-/// divide its whole cores equally, give or take one. Their lists are empty if they are more than
-/// these cores.
+/// divide its whole cores equally, give or take one. If there are more such ranks than cores, all
+/// their lists are empty.
 std::vector<std::string> share_out(const Machine&, const std::vector<Unbound>& ranks);
 
 /// Binds the calling thread, and the threads it starts, to its part from share_out(). Does not bind

@@ -55,8 +55,8 @@ int64_t bytes_of(const HeldFolder& folder, const std::string& name) {
     return known && S_ISREG(about.st_mode) && about.st_nlink == 1 ? int64_t(about.st_size) : -1;
 }
 
-/// Returns a text that no copy of the folder has: its number, and when it was made, if that is
-/// known.
+/// Returns a text that no copy of the folder has: the folder's inode number, and when the folder
+/// was made, if that is known.
 std::string birth_of(const HeldFolder& folder) {
     struct statx about{};
     if (::statx(folder.fd(), "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &about) != 0)

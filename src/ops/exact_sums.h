@@ -5,7 +5,8 @@
 //   g * 2^(bits - top), with bits = 62 - ceil(log2(logical ranks)),
 // so that a sum over logical ranks cannot overflow. `top` is the exponent of the tensor's largest
 // gradient in the step before, plus `headroom`. If a gradient does not fit, all ranks learn of it.
-// They repeat the step with the exponents that it reported.
+// They compute the step again, with `top` from the exponents that its gradients had. A new training
+// computes its first step twice, because it knows no exponents before.
 //
 // Example: --virtual-ranks 4 on 2 ranks, with a global batch of 4 images. Rank 0 computes logical
 // ranks 0 and 1, rank 1 computes 2 and 3, each from one image. So bits = 62 - 2 = 60. A tensor's
@@ -71,7 +72,7 @@ struct ExactRange {
     bool operator==(const ExactRange&) const = default;
 };
 
-/// The sums of a training. Pointers are to the device. The batch sums count as the first tensor.
+/// The sums of a training. Pointers are to the device. BatchStats counts as the first tensor.
 struct ExactSums {
     int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
     int32_t* tops;             ///< [tensors]: exponents of this step; with of_zero, only zeros fit

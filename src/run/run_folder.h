@@ -79,10 +79,10 @@ std::string configuration_to_resume(const RunPlace&);
 /// Exit::bad_input if it cannot be opened.
 std::string tuning_to_resume(const RunPlace&);
 
-/// Rewrites RUN/model-best.h5 from the checkpoint of the best evaluation up to `resume`, if that
-/// checkpoint still exists. `branched`: true if the file may come from an evaluation after that
-/// point. If the checkpoint is gone, such a file is renamed to .old. Returns a note for the user,
-/// or "".
+/// Makes RUN/model-best.h5 the model of the best evaluation up to `resume`. `branched`: true if the
+/// present file may come from a later evaluation. If it cannot, and the file is there, it stays.
+/// Otherwise the file is written from that evaluation's checkpoint. If there is no such checkpoint,
+/// the present file is renamed to .old. Returns a note for the user, or "".
 std::string renew_best_model(const RunFiles&, const ResumePoint& resume, bool branched, const State&, const Identity&);
 
 /// Throws Exit::io if `folder` (or its nearest existing parent) cannot be written, or has less than

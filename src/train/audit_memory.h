@@ -24,7 +24,8 @@ public:
     /// Appends a launch that sets all checksums to zero. A step begins with it.
     void clear(Tape&) const;
     /// Appends launches that must precede the programs for the rank `distance` places before this
-    /// one: they copy the running statistics. If `distance` is 1, another checksums the weights.
+    /// one: they copy the running statistics. If `distance` is 1, one more launch computes the
+    /// checksum of the weights.
     void begin(int distance, const Counters*, Tape&) const;
     /// Collective. Waits for the device. Returns the checksums of all ranks.
     std::vector<AuditRow> rows(Comm&) const;

@@ -38,7 +38,8 @@ struct Checkpoint : TrainingProgress {
     std::vector<int32_t> exponents{};  ///< LogicalRanks::exponents(); empty without logical ranks
     std::vector<std::string> kinds{};  ///< distinct DeviceFacts::kind of all ranks, sorted; empty in older files
 
-    bool only_model = false;  ///< never in a file: write only model-best.h5 from this state
+    /// RunWriter writes model-best.h5 from this, and no checkpoint. Files do not store this flag
+    bool only_model = false;
 
     /// True if no evaluation was better than that of these weights.
     bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }

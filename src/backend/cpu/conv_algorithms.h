@@ -6,8 +6,8 @@
 // Example: the forward of a 3x3 convolution of 8x8 images from 64 to 64 channels, in f32, with 2
 // threads and AVX-512. The program has 20 convolutions to measure.
 //
-// 1. The key is "f32 3x3 stride1 pad1 8x8x64 to 64 forward threads2". With 49 input and 54 output
-//    channels it would have 59 for both, like every convolution with 49 to 63.
+// 1. The key is "f32 3x3 stride1 pad1 8x8x64 to 64 forward threads2". In keys, 59 channels stand
+//    for 49 to 63, so a convolution from 49 to 54 channels would have "8x8x59 to 59".
 // 2. candidates() are, in this order: winograd, direct, product (a GEMM).
 // 3. trial_flops() is 24e9 * 2 threads / 20 = 2.4e9, which is limited to 2e9. An image has
 //    2 * 8*8*64 * 3*3*64 = 4,718,592 FLOPs, so a trial has a batch of 423.

@@ -1,8 +1,8 @@
 // Builds cuDNN's plans on several threads while one thread times them, because a fused plan
 // compiles for seconds. A plan is built with a cuDNN handle, which only one thread at a time may
 // use, or with the device's properties. The threads use the properties. From cuDNN 9.8 on, a plan
-// that was built so should run with any handle. If the plans of a family (PlanSpec::family()) do
-// not, each thread builds that family with a separate handle.
+// built with properties should run with any handle. If the plans of a family (PlanSpec::family())
+// do not, each thread builds that family with a separate handle.
 #pragma once
 #include <condition_variable>
 #include <deque>

@@ -34,9 +34,10 @@ struct Plan {
 class Plans {
 public:
     struct Options {
-        std::string path;           ///< of the cache file
-        double seconds = INFINITY;  ///< time budget: once spent, needed plans are cuDNN's first, others `untimed`
-        size_t cache = 0;           ///< bytes of the device's L2 cache
+        std::string path;  ///< of the cache file
+        /// for timing. Later specs are `untimed`, or get cuDNN's first plan if they must run
+        double seconds = INFINITY;
+        size_t cache = 0;  ///< bytes of the device's L2 cache
         /// called before each candidate is built or timed, and while waiting for other threads;
         /// returns the seconds that it waited for other ranks
         std::function<double()> alive = [] { return 0.0; };
