@@ -159,7 +159,7 @@ test-sanitized: deps all ## all tests under sanitizers of addresses, leaks, beha
 # that it finds belong in tests/fuzz/inputs.
 READER  ?= shard
 SECONDS ?= 600
-FUZZ_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(patsubst %,$(BUILD)/tests/%.o,fuzz/main fuzz/readers fuzz/pictures fuzz/weights fuzz/hdf5 fuzz/hdf5_storage fuzz/hdf5_structure support/support support/images)
+FUZZ_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(patsubst %,$(BUILD)/tests/%.o,fuzz/main fuzz/readers fuzz/pictures fuzz/weights fuzz/figures fuzz/hdf5 fuzz/hdf5_storage fuzz/hdf5_structure support/support support/images)
 $(BUILD)/convoy_fuzz: $(FUZZ_OBJECTS)
 	@echo link $@
 	$(Q)$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)

@@ -15,6 +15,7 @@
 #include "data/split_pieces.h"
 #include "model/models.h"
 #include "run/metrics_file.h"
+#include "tests/fuzz/figures.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/fuzz/pictures.h"
 #include "tests/fuzz/weights.h"
@@ -281,7 +282,8 @@ const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {{"sh
                                                                             {"metrics", read_metrics_file},
                                                                             {"safetensors", read_safetensors},
                                                                             {"pth", read_pth},
-                                                                            {"oldpth", read_old_pth}};
+                                                                            {"oldpth", read_old_pth},
+                                                                            {"figures", read_figures}};
 
 }  // namespace
 
