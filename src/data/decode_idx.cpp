@@ -78,11 +78,13 @@ Idx read_idx(const std::string& path, uint32_t rank) {
                                       "; the file is damaged");
         bytes *= idx.dims[i];
     }
-    if (bytes > std::min(most_bytes, most_unpacked(file.file_bytes())))
-        fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes, more than " +
+    // Labels also become 32-bit numbers, in memory and in shards.
+    const uint64_t needed = rank == 1 ? bytes * (1 + sizeof(int32_t)) : bytes;
+    if (needed > std::min(most_bytes, most_unpacked(file.file_bytes())))
+        fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes, which need more than " +
                                   std::to_string(GzipReader::most_growth) +
                                   " times its size; the file is damaged, or else unpack it");
-    check_memory(bytes, path);
+    check_memory(needed, path);
     idx.data.reserve(bytes + 1);
     constexpr size_t step = 1 << 22;
     for (bool more = true; more;) {  // tries to read one byte more than claimed

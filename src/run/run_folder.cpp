@@ -120,6 +120,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) : fil
     if (!lock_file(lock_.fd())) fail_as_busy(path);
     if (errno != 0)
         warn(path + ": " + why_unlocked(errno) + ", so a second run there would not be refused; start none");
+    files_.claim_checkpoints();
     remove_leftovers(files_);
     if (!replaces_run(files_, resume, overwrite)) return;
     if (!overwrite) warn(path + ": replaces a run that was ended before its first step");

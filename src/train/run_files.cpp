@@ -67,19 +67,30 @@ void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) 
                        shell_word(checkpoints.real_path() + "/" + owner_name));
 }
 
-/// Notes in a linked folder whose checkpoints it holds. Replaces no file.
-void note_owner(const HeldFolder& run, const HeldFolder& checkpoints) {
+/// Notes in a linked folder whose checkpoints it holds. Throws if it is for another run.
+void claim(const HeldFolder& run, const HeldFolder& checkpoints) {
+    check_is_of_this_run(run, checkpoints);
     if (checkpoints.has(owner_name)) return;
     const std::string line = run.real_path() + "\n";
     const Descriptor file = checkpoints.open_new(owner_name);
     if (!write_all(file.fd(), line.data(), line.size())) cannot_write(checkpoints.shown(owner_name));
 }
 
+[[noreturn]] void fail_as_replaced(const HeldFolder& folder) {
+    fail(Exit::io, folder.shown() + ": was removed, and another folder is in its place; move that away");
+}
+
 /// Throws if a folder that was just made is not empty, because then another one replaced it.
 void check_is_empty(const HeldFolder& folder) {
     std::error_code error;
-    if (!folder.names(error).empty() || error)
-        fail(Exit::io, folder.shown() + ": was removed, and another folder is in its place; move that away");
+    if (!folder.names(error).empty() || error) fail_as_replaced(folder);
+}
+
+/// Throws if a folder belongs to another user, or others may write to it.
+void check_is_own(const HeldFolder& folder) {
+    struct stat about{};
+    const bool known = ::fstat(folder.fd(), &about) == 0;
+    if (!known || about.st_uid != ::geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) fail_as_replaced(folder);
 }
 
 }  // namespace
@@ -93,9 +104,11 @@ struct RunFiles::Folders {
         run.reset();
         checkpoints.reset();
         std::error_code shows_when_it_is_opened;
-        fs::create_directories(path, shows_when_it_is_opened);
+        fs::create_directories(fs::path(path).parent_path(), shows_when_it_is_opened);
+        const bool made = ::mkdir(path.c_str(), S_IRWXU | S_IRWXG | S_IRWXO) == 0;
         HeldFolder opened(path, HeldFolder::IfLink::follow_own);
         if (was_removed) check_is_empty(opened);
+        if (was_removed && !made) check_is_own(opened);
         if (!was_removed && opened.has(checkpoints_name)) open_checkpoints(opened);
         run = std::move(opened);
     }
@@ -112,7 +125,7 @@ struct RunFiles::Folders {
     void make_checkpoints() {
         open_run();
         if (has_checkpoints()) {
-            if (is_link(checkpoints->shown())) note_owner(*run, *checkpoints);
+            if (is_link(checkpoints->shown())) claim(*run, *checkpoints);
             return;
         }
         run->make_folder(checkpoints_name);
@@ -141,6 +154,11 @@ HeldFolder RunFiles::checkpoints() const {
     const std::lock_guard lock(folders_->mutex);
     folders_->make_checkpoints();
     return *folders_->checkpoints;
+}
+
+void RunFiles::claim_checkpoints() const {
+    const std::lock_guard lock(folders_->mutex);
+    if (folders_->has_checkpoints()) folders_->make_checkpoints();
 }
 
 std::optional<HeldFolder> RunFiles::checkpoints_if_any() const {

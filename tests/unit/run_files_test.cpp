@@ -138,6 +138,22 @@ TEST_F(RunFilesHeld, LinkedCheckpointsAreContinuedByTheirOwnRunAlone) {
     record_fault("another run's checkpoints behind a link `checkpoints`", "refused", "as promised", 2);
 }
 
+// Without a mark at the start, two runs with links to one empty folder would write and remove
+// checkpoints in it until each has written its first one.
+TEST_F(RunFilesHeld, LinkedCheckpointsAreClaimedAtTheStart) {
+    const std::string big = dir_.path("big"), gift = dir_.path("gift");
+    for (const std::string& folder : {big, run_, gift}) fs::create_directory(folder);
+    for (const std::string& run : {run_, gift}) fs::create_directory_symlink(big, run + "/checkpoints");
+    const RunFiles mine(run_), other(gift);
+    mine.run();
+    other.run();
+    mine.claim_checkpoints();
+    EXPECT_EQ(read_file(big + "/run.txt"), run_ + "\n");
+    EXPECT_EQ("", problem_of_error(Exit::io, {"of " + run_}, [&] { other.claim_checkpoints(); }));
+    EXPECT_EQ("", problem_of_error(Exit::io, {"of " + run_}, [&] { other.checkpoints(); }));
+    EXPECT_NO_THROW(mine.checkpoints());
+}
+
 // A run folder that was removed is made again; a folder that another user put there instead is
 // not used.
 TEST_F(RunFilesHeld, AreMadeAgainUnlessAnotherFolderIsThere) {
@@ -164,6 +180,11 @@ TEST_F(RunFilesHeld, AreMadeAgainUnlessAnotherFolderIsThere) {
     EXPECT_EQ("", problem_of_error(Exit::io, {run_ + ": was removed, and another folder"}, write));
     EXPECT_EQ(names(run_), Names{"keep"});
     EXPECT_EQ(names(victim_), Names{});
+    fs::remove(run_ + "/keep");
+    fs::permissions(run_, fs::perms::all);
+    EXPECT_EQ("", problem_of_error(Exit::io, {run_ + ": was removed, and another folder"}, write)) << "open to all";
+    fs::permissions(run_, fs::perms::owner_all);
+    EXPECT_TRUE(write());
 }
 
 TEST_F(RunFilesHeld, LogsInAFolderOfOthersAreWarnedOf) {
