@@ -1,6 +1,8 @@
 // IDX files that are each sound, but do not belong together.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "data/decode.h"
 #include "tests/support/support.h"
 
@@ -53,6 +55,13 @@ TEST(DecodeIdx, AFileThatUnpacksToManyTimesItsSizeIsRefused) {
                                    [&] { decode_idx(dir.path(), {}); }));
     ASSERT_EQ(run("gunzip " + dir.path("train-images-idx3-ubyte.gz")).code, 0);
     EXPECT_EQ(decode_idx(dir.path(), {}).splits.at(0).images, 400) << "as the message advises";
+    // A label takes five bytes of memory, and four in a shard.
+    constexpr uint32_t images = 20u << 20;
+    write_file(dir.path("train-images-idx3-ubyte"), idx({images, 1, 1}));
+    std::filesystem::remove(dir.path("train-labels-idx1-ubyte.gz"));
+    put("train-labels-idx1-ubyte", idx({images}));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"train-labels-idx1-ubyte.gz", "200 times its size"},
+                                   [&] { decode_idx(dir.path(), {}); }));
 }
 
 }  // namespace
