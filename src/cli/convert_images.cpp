@@ -283,8 +283,8 @@ std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, W
                                 work.assignment.shards.size()));
     if (before == ConversionFolder::Before::other)
         terminal.line(o.to +
-                      ": what was left there is of another source, other options or another version; "
-                      "starts over");
+                      ": what was left there is of another source, other options or another version, or was copied "
+                      "there; starts over");
     return mark;
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "base/cache_folder.h"
 #include "base/durable.h"
 #include "base/file_error.h"
 #include "base/held_file.h"
@@ -55,15 +56,34 @@ int64_t bytes_of(const HeldFolder& folder, const std::string& name) {
     return known && S_ISREG(about.st_mode) && about.st_nlink == 1 ? int64_t(about.st_size) : -1;
 }
 
-/// Returns a text that no copy of the folder has: the folder's inode number, and when the folder
-/// was made, if that is known.
-std::string birth_of(const HeldFolder& folder) {
+/// Returns the folder's inode number and the time when it was made, which no copy of it has.
+/// Returns nothing if the file system keeps no such times, as NFS does.
+std::optional<std::string> birth_of(const HeldFolder& folder) {
     struct statx about{};
     if (::statx(folder.fd(), "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &about) != 0)
         cannot_read(folder.shown(), errno, advice);
-    std::string text = "in folder " + std::to_string(about.stx_ino);
-    if (!(about.stx_mask & STATX_BTIME)) return text;
-    return text + formatted(", made %lld.%09u", (long long)about.stx_btime.tv_sec, about.stx_btime.tv_nsec);
+    if (!(about.stx_mask & STATX_BTIME)) return {};
+    return formatted("in folder %llu, made %lld.%09u", (unsigned long long)about.stx_ino,
+                     (long long)about.stx_btime.tv_sec, about.stx_btime.tv_nsec);
+}
+
+/// Returns the file in the user's cache with a secret of the conversion in this folder; "" without
+/// a cache.
+std::string secret_file(const HeldFolder& folder) {
+    const std::string cache = cache_folder(), path = folder.real_path();
+    return cache.empty() ? "" : cache + "/conversion-" + digest_of(Digest::Kind::sha256, path.data(), path.size());
+}
+
+/// Puts a new secret in that file, and returns it. If it cannot be written, nothing continues this
+/// conversion.
+std::string new_secret(const std::string& file) {
+    std::string secret = "with secret " + random_name(mark_characters);
+    make_folder_of(file);
+    ::unlink(file.c_str());
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const Descriptor made(::open(file.c_str(), flags, S_IRUSR | S_IWUSR));
+    if (made.valid()) (void)write_all(made.fd(), secret.data(), secret.size());
+    return secret;
 }
 
 /// True if a conversion makes an entry of this name in its folder.
@@ -105,11 +125,13 @@ ConversionFolder::~ConversionFolder() {
 }
 
 void ConversionFolder::remove() const {
+    const std::string secret = secret_file(own_->held());  // its name depends on the folder's path
     std::error_code error;
     std::vector<std::string> names = own_->held().names(error);
     std::erase_if(names, [](const std::string& name) { return name == lock_name || !is_of_conversion(name); });
     names.push_back(lock_name);  // last, because without a lock the next conversion refuses the remaining files
     if (!error) error = own_->remove_only(names);
+    ::unlink(secret.c_str());
 }
 
 std::string ConversionFolder::take() {
@@ -153,19 +175,21 @@ void ConversionFolder::remove_unpacked() const {
 ConversionFolder::Before ConversionFolder::prepare(const std::string& identity_of_work) {
     const HeldFolder& held = own_->held();
     // The shards of a folder that was unpacked or copied could be anybody's.
-    const std::string identity = identity_of_work + "\n" + birth_of(held);
+    const std::optional<std::string> birth = birth_of(held);
+    const std::string secret = birth ? "" : secret_file(held), known = birth ? *birth : text_of_cache(secret);
     const std::string before = text_in(held, identity_file);
+    const bool same = !known.empty() && before == identity_of_work + "\n" + known;
     own_->check();
-    if (before != identity) {
+    if (!same) {
         for (const char* old : {identity_file, shards_folder, records_folder})  // the identity first: it validates them
             if (const std::error_code error = held.remove_tree(old))
                 fail(Exit::io, held.shown(old) + ": cannot be removed (" + error.message() + "); remove it");
-        replace_in(held, identity_file, identity);
+        replace_in(held, identity_file, identity_of_work + "\n" + (birth ? *birth : new_secret(secret)));
     }
     shards_ = own_->subfolder(shards_folder);
     records_ = own_->subfolder(records_folder);
     if (before.empty()) return Before::nothing;
-    return before == identity ? Before::same : Before::other;
+    return same ? Before::same : Before::other;
 }
 
 std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) const try {

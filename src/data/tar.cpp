@@ -16,6 +16,7 @@ namespace convoy {
 namespace {
 
 constexpr size_t most_archive_bytes = size_t(1) << 30;  // unpacked; the largest official archive has 187 MB
+constexpr size_t most_header_bytes = 1 << 20;  // libarchive takes 12 times the memory of a sparse file's header
 
 /// Passes the decompressed stream of a GzipReader to libarchive. Its exceptions must not cross C
 /// code.
@@ -23,6 +24,7 @@ struct TarInput {
     TarInput(const std::string& path, const std::string& wanted) : gzip(path), expected(wanted) {}
     GzipReader gzip;
     const std::string& expected;
+    size_t most = most_header_bytes;  ///< bytes of the stream up to the end of the next header
     std::string failure;
     std::array<char, 1 << 16> buffer;
 
@@ -31,6 +33,8 @@ struct TarInput {
         if (gzip.offset() > most_archive_bytes)
             fail(Exit::bad_input, gzip.path() + ": unpacks to more than " + std::to_string(most_archive_bytes) +
                                       " bytes; is it " + expected + "?");
+        if (gzip.offset() > most + buffer.size())
+            fail(Exit::bad_input, gzip.path() + ": has a header of more than 1 MiB; is it " + expected + "?");
         return bytes;
     }
 
@@ -79,6 +83,9 @@ void visit_tar_gz(const std::string& path, const std::string& expected,
         const int code = archive_read_next_header(tar.get(), &entry);
         if (code == ARCHIVE_EOF) break;
         if (code != ARCHIVE_OK && code != ARCHIVE_WARN) bad_archive(input, tar.get());
+        if (archive_entry_sparse_count(entry) > 0)
+            fail(Exit::bad_input, path + ": has a sparse file; is it " + expected + "?");
+        input.most = input.gzip.offset() + size_t(archive_entry_size(entry)) + most_header_bytes;
         if (archive_entry_filetype(entry) != AE_IFREG) continue;
         const char* entry_path = archive_entry_pathname(entry);
         const auto bytes = uint64_t(archive_entry_size(entry));
@@ -86,6 +93,7 @@ void visit_tar_gz(const std::string& path, const std::string& expected,
                    return read_member(tar.get(), size_t(bytes), input);
                }});
     }
+    input.most = most_archive_bytes;
     while (input.next() > 0) continue;  // reads to the end of the stream, where the CRC is compared
 }
 

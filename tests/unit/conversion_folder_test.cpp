@@ -87,6 +87,43 @@ TEST_F(ConversionFolders, ACopyStartsOver) {
     record_fault("a working folder of a conversion that came out of an archive", "not continued", "as promised", 1);
 }
 
+// NFS and ramfs do not know when a folder was made, and the next inode number can be guessed. A
+// secret in the user's cache then tells a conversion from a copy.
+TEST_F(ConversionFolders, WithoutATimeOfBirthTheyHaveASecret) {
+    const std::string disk = dir_.path("disk"), to = disk + "/set", partial = to + ".partial";
+    fs::create_directory(disk);
+    if (run("mount -t ramfs none " + disk).code != 0) GTEST_SKIP() << "needs the right to mount";
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    const std::string before = cache ? cache : "";
+    const auto content = [&] {
+        ConversionFolder folder(to);
+        folder.take();
+        return folder.prepare("this");
+    };
+    const auto identity = [&] { return read_file(partial + "/conversion.json"); };
+    for (const std::string& usable : {dir_.path("cache"), std::string("/dev/null")}) {
+        setenv("XDG_CACHE_HOME", usable.c_str(), 1);
+        const bool continues = usable != "/dev/null";
+        EXPECT_EQ(content(), ConversionFolder::Before::nothing);
+        EXPECT_EQ(identity().rfind("this\nwith secret ", 0), 0u) << identity();
+        EXPECT_EQ(content(), continues ? ConversionFolder::Before::same : ConversionFolder::Before::other);
+        const std::string written = identity();
+        EXPECT_EQ(run("cp -a " + partial + " " + to + "2.partial").code, 0);
+        ConversionFolder copy(to + "2");
+        copy.take();
+        EXPECT_EQ(copy.prepare("this"), ConversionFolder::Before::other);
+        write_file(partial + "/conversion.json", "this\nwith secret aaaaaaaaaaaaaaaaaaaa");
+        EXPECT_EQ(content(), ConversionFolder::Before::other);
+        EXPECT_NE(identity(), written) << "each conversion has its own";
+        fs::remove_all(partial);
+        fs::remove_all(to + "2.partial");
+    }
+    before.empty() ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", before.c_str(), 1);
+    for (const auto& file : fs::directory_iterator(dir_.path("cache/convoy")))
+        EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+    EXPECT_EQ(run("umount -l " + disk).code, 0);
+}
+
 // Sealing a link's target would change a file elsewhere.
 TEST_F(ConversionFolders, AShardThatIsALinkIsNotFinished) {
     const ShardRecord record = made();

@@ -111,7 +111,17 @@ TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
         mkdir large
         printf '\0\0\10\3\0\20\0\0\0\0\0\40\0\0\0\40' | gzip >large/train-images-idx3-ubyte.gz
         bomb >>large/train-images-idx3-ubyte.gz
-        head -c 2M /dev/urandom | gzip >>large/train-images-idx3-ubyte.gz)");
+        head -c 2M /dev/urandom | gzip >>large/train-images-idx3-ubyte.gz
+        truncate -s 1M holes && tar -czSf holes.tar.gz holes
+        python3 -c '
+import io, tarfile
+map = b"5000000\n" + b"0\n0\n" * 5000000
+with tarfile.open("map.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as archive:
+    member = tarfile.TarInfo("x")
+    member.size = len(map)
+    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "x",
+                          "GNU.sparse.realsize": "1"}
+    archive.addfile(member, io.BytesIO(map))')");
     ASSERT_EQ(made.code, 0) << made.err;
     Finished f;
     const double usual = peak_of("convert synthetic --images 9 --size 2x2x1" + to, f);
@@ -122,6 +132,8 @@ TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
         {"cifar10 --from " + dir.path("data_batch_1.bin.tar.gz"), {"data_batch_1.bin", "3221225472 bytes", "30730000"}},
         {"cifar10 --from " + dir.path("batches.meta.txt.tar.gz"), {"batches.meta.txt", "3221225472 bytes", "65536"}},
         {"cifar10 --from " + dir.path("notes.tar.gz"), {"notes.tar.gz", "unpacks to more than 1073741824 bytes"}},
+        {"cifar10 --from " + dir.path("holes.tar.gz"), {"holes.tar.gz", "a sparse file"}},
+        {"cifar10 --from " + dir.path("map.tar.gz"), {"map.tar.gz", "a header of more than 1 MiB"}},
         {"mnist --from " + dir.path("idx"), {"train-images-idx3-ubyte.gz", "header says 24 bytes", "holds more"}}};
     for (const auto& [source, words] : cases) {
         EXPECT_LT(peak_of("convert " + source + to, f), most) << source;
