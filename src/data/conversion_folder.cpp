@@ -113,6 +113,22 @@ void check_content(const HeldFolder& folder) {
         fail(Exit::usage, folder.shown() + ": is not empty, and no conversion was begun in it; " + advice);
 }
 
+/// Lets only the owner into the folder. A conversion makes a closed one. Throws Exit::usage if
+/// others could enter one with content: it came from elsewhere, and they may have its files open.
+/// Does nothing where the file system keeps no modes.
+void close_to_others(const HeldFolder& folder) {
+    constexpr mode_t others = S_IRWXG | S_IRWXO;
+    struct stat before{}, after{};
+    if (::fstat(folder.fd(), &before) != 0 || (before.st_mode & others) == 0) return;
+    const mode_t mode = before.st_mode & ALLPERMS;
+    const bool closed = ::fchmod(folder.fd(), mode & ~others) == 0 && ::fstat(folder.fd(), &after) == 0 &&
+                        (after.st_mode & others) == 0;
+    std::error_code error;
+    if (!closed || (folder.names(error).empty() && !error)) return;
+    (void)!::fchmod(folder.fd(), mode);
+    fail(Exit::usage, folder.shown() + ": others may look into it, so no conversion made it; remove it, or " + advice);
+}
+
 }  // namespace
 
 ConversionFolder::ConversionFolder(const std::filesystem::path& destination)
@@ -138,6 +154,7 @@ std::string ConversionFolder::take() {
     own_ = OwnFolder::make_or_take(path_, advice);
     const HeldFolder& held = own_->held();
     check_content(held);
+    close_to_others(held);
     Descriptor lock = open_lock(held, lock_name);
     if (!lock_file(lock.fd()))
         fail(Exit::usage, path_ + ": another conversion works in it; wait for that, or choose another --to");

@@ -183,6 +183,29 @@ TEST_F(ConversionFolders, OfAnotherUserOrOpenToOthersAreRefused) {
     EXPECT_EQ(read_file(partial + "/shards/x"), "theirs");
 }
 
+// An archive may bring a folder that a group may look into. The group could have its files open,
+// and change them while they are converted.
+TEST_F(ConversionFolders, WithContentThatOthersMayHaveOpenAreRefused) {
+    const std::string partial = dir_.path("other.partial");
+    const auto mode = [&] { return fs::status(partial).permissions(); };
+    const auto take = [&] { ConversionFolder(dir_.path("other")).take(); };
+    fs::create_directory(partial);
+    fs::permissions(partial, fs::perms(0755));
+    {
+        ConversionFolder other(dir_.path("other"));
+        other.take();
+        EXPECT_EQ(mode(), fs::perms(0700)) << "an empty one is closed";
+        other.prepare("this");
+    }
+    for (const int open : {0755, 0710, 0701}) {
+        fs::permissions(partial, fs::perms(open));
+        EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": others may look into it", "remove it"}, take));
+        EXPECT_EQ(mode(), fs::perms(open));
+    }
+    fs::permissions(partial, fs::perms(0700));
+    EXPECT_NO_THROW(take());
+}
+
 // Others may have given the name to a folder of the user's, in a folder that they share.
 TEST_F(ConversionFolders, OfUsersAreRefusedAndKept) {
     const std::string partial = dir_.path("other.partial");
