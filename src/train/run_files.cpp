@@ -51,14 +51,13 @@ std::string line_of(const HeldFolder& folder, const std::string& name) {
     return line.substr(0, line.find('\n'));
 }
 
-/// Throws if a linked folder names another run, or names none but has checkpoints. A run folder
-/// from elsewhere may have a link to the checkpoints of any run.
+/// Throws if a linked folder names another run, or names none but is not empty. A run folder from
+/// elsewhere may have a link to any folder, and what runs left in that is removed.
 void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) {
     std::error_code error;
     const std::vector<std::string> names = checkpoints.names(error);
-    const auto is_step = [](const std::string& name) { return name.starts_with("step-"); };
     const bool is_named = checkpoints.has(owner_name);
-    if (!is_named && !error && std::none_of(names.begin(), names.end(), is_step)) return;
+    if (!is_named && !error && names.empty()) return;
     const std::string owner = is_named ? line_of(checkpoints, owner_name) : "an unknown run", own = run.real_path();
     if (is_named && owner == own) return;
     fail(Exit::io, checkpoints.shown() + ": is a link to " + checkpoints.real_path() +

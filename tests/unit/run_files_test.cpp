@@ -152,6 +152,9 @@ TEST_F(RunFilesHeld, LinkedCheckpointsAreClaimedAtTheStart) {
     EXPECT_EQ("", problem_of_error(Exit::io, {"of " + run_}, [&] { other.claim_checkpoints(); }));
     EXPECT_EQ("", problem_of_error(Exit::io, {"of " + run_}, [&] { other.checkpoints(); }));
     EXPECT_NO_THROW(mine.checkpoints());
+    fs::remove(big + "/run.txt");
+    write_file(big + "/model.h5.partial", "a user's");
+    EXPECT_EQ("", problem_of_error(Exit::io, {"of an unknown run"}, [&] { RunFiles(gift).run(); })) << "not empty";
 }
 
 // A run folder that was removed is made again; a folder that another user put there instead is
