@@ -23,8 +23,17 @@ namespace {
 
 std::string parse_source(const std::string& /*option*/, const std::string& text) { return text == "none" ? "" : text; }
 
+/// Splits a list of names. Throws Exit::usage if it is long, because each is compared with all
+/// parameters.
+std::vector<std::string> names_in(const std::string& option, const std::string& text) {
+    constexpr size_t most = 1000;  // more than any model has parameters
+    std::vector<std::string> names = split(text, ',');
+    if (names.size() > most) fail(Exit::usage, "--" + option + " " + shortened(text) + ": give at most 1000 names");
+    return names;
+}
+
 NamePatterns parse_patterns(const std::string& option, const std::string& text) {
-    NamePatterns patterns = split(text, ',');
+    NamePatterns patterns = names_in(option, text);
     if (std::ranges::count(patterns, "") > 0)
         fail(Exit::usage, "--" + option + " " + text + ": write names separated by commas, as in 'fc.*,stage[34].*'");
     return patterns;
@@ -32,7 +41,7 @@ NamePatterns parse_patterns(const std::string& option, const std::string& text) 
 
 std::vector<RateFactor> parse_rate_factors(const std::string& option, const std::string& text) {
     std::vector<RateFactor> factors;
-    for (const std::string& item : split(text, ',')) {
+    for (const std::string& item : names_in(option, text)) {
         const size_t equals = item.find('=');
         const NumberList number = parse_numbers(option, equals == std::string::npos ? "" : item.substr(equals + 1));
         if (equals == 0 || number.values.size() != 1 || number.values[0] < 1e-6 || number.values[0] > 1e6)

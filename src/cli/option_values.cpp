@@ -1,5 +1,6 @@
 #include "cli/option_values.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/shorten.h"
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "train/trainer.h"
@@ -111,6 +113,8 @@ ImageSize parse_image_side(const std::string& option, const std::string& text) {
         "write the side of a square in pixels, from 1 to 4096, or several with the epochs at which they begin, as in "
         "160:0,192:10,224:20";
     if (text.back() == ',') refuse(option, text, what);
+    constexpr ptrdiff_t most = 100;  // each size has a program with its own launches
+    if (std::count(text.begin(), text.end(), ',') >= most) refuse(option, shortened(text), "give at most 100 sizes");
     int64_t begun = -1;
     for (const std::string& item : split(text, ',')) {
         int side = 0, end = 0;

@@ -71,6 +71,10 @@ std::vector<MeasuredAllReduce> read_measured_all_reduces(const std::string& path
                                   .ranks_per_node = per_host,
                                   .bytes = positive(size, "bytes", path),
                                   .seconds = positive(size, "seconds", path)};
+        constexpr double most_bytes = uint64_t(1) << 50, least_seconds = 1e-9, most_seconds = 1e6;
+        if (s.bytes < 1 || s.bytes > most_bytes || s.seconds < least_seconds || s.seconds > most_seconds)
+            fail(Exit::bad_input,
+                 formatted("%s: %.3g bytes in %.3g s are impossible; %s", path.c_str(), s.bytes, s.seconds, advice));
         if (!all_reduces.empty()) check_rising(all_reduces.back(), s, path);
         all_reduces.push_back(s);
     }

@@ -42,6 +42,8 @@ double spread_of(const RunSummary& s) {
 MeasuredFile of_run(const std::string& path, const std::string& model) {
     const RunSummary s = summarise(path);
     refuse_other_model(path, s.model, model);
+    if (!could_be(s.image_size, s.classes))
+        fail(Exit::bad_input, path + ": its image size or classes are impossible; leave it out of --from");
     if (!(s.step_seconds > 0) || s.ranks < 1 || s.hosts < 1 || s.batch_per_rank < 1)
         fail(Exit::bad_input, path + ": has no step whose time, batch and ranks are known; leave it out of --from");
     return {.steps = {{.nodes = int(s.hosts),
@@ -96,7 +98,7 @@ MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     if (!could_be(file.image_size, file.classes))
         fail(Exit::bad_input, path + ": its image_size or classes are impossible; " + advice);
     if (s.nodes < 1 || s.ranks < s.nodes || s.ranks % s.nodes != 0 || s.batch < 1 ||
-        !(s.seconds > 0 && s.seconds < 1e6))
+        !(s.seconds > 1e-9 && s.seconds < 1e6))
         fail(Exit::bad_input, path + ": needs a step time, a batch, and hosts with equally many ranks; " + advice);
     file.steps.push_back(s);
     return file;

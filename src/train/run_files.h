@@ -24,8 +24,8 @@ public:
     HeldFolder run() const;
     /// Returns RUN/checkpoints. Makes it if it is not there or was removed. Throws Exit::io.
     HeldFolder checkpoints() const;
-    /// If RUN/checkpoints is a link, notes in that folder that it is for this run. Throws Exit::io if
-    /// it is for another one.
+    /// If RUN/checkpoints is a link, notes in that folder that it is for this run. Throws Exit::io
+    /// if it is for another one.
     void claim_checkpoints() const;
     /// Returns RUN/checkpoints; nothing if there is no such folder. Throws Exit::io, and
     /// Inaccessible if it cannot be opened.

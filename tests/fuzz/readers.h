@@ -17,7 +17,7 @@
 // - safetensors, pth, oldpth: as image, with a file of weights. oldpth is what torch.save() wrote
 //   before version 1.6. If the second bit of pth's first byte is set, the bytes are operations of
 //   pickles.
-// - figures: the first byte selects one of nine files of figures, in which the rest exchanges words.
+// - figures: the first byte selects one of nine files of figures; the rest exchanges words in it.
 // - recipe: the bytes are the text.
 #pragma once
 #include <cstdint>

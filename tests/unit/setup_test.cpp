@@ -195,6 +195,23 @@ TEST(SetupOfRecipes, APointlessOptionMayHaveItsDefault) {
                                    [&] { parse("reflect"); }));
 }
 
+// Each size has programs, and each name is compared with all parameters. Both may come from a
+// recipe of another person.
+TEST(SetupOfLists, EndlessOnesAreRefused) {
+    const auto parse = [](const std::string& option, const std::string& value) {
+        parse_train_options({"--data", "x", "--batch-size", "8", "--model", "resnet18", "--" + option, value});
+    };
+    std::string sizes = "32:0", names = "a";
+    for (int i = 1; i < 100; ++i) sizes += ",32:" + std::to_string(i);
+    for (int i = 1; i < 1000; ++i) names += ",a";
+    EXPECT_NO_THROW(parse("image-size", sizes));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--image-size", "at most 100 sizes"},
+                                   [&] { parse("image-size", sizes + ",32:100"); }));
+    EXPECT_NO_THROW(parse("freeze", names));
+    EXPECT_EQ(
+        "", problem_of_error(Exit::usage, {"--freeze", "at most 1000 names"}, [&] { parse("freeze", names + ",a"); }));
+}
+
 // A resnet for 64 pixels only would have the stem for CIFAR, and other weights.
 TEST(SetupOfImageSizes, AllHaveTheStemOfTheLast) {
     SplitInfo data = data_of_test();
