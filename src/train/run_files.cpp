@@ -99,17 +99,17 @@ struct RunFiles::Folders {
 
     void open_run() {
         if (run && !run->was_removed()) return;
-        const bool was_removed = run.has_value();
         run.reset();
         checkpoints.reset();
         std::error_code shows_when_it_is_opened;
         fs::create_directories(fs::path(path).parent_path(), shows_when_it_is_opened);
         const bool made = ::mkdir(path.c_str(), S_IRWXU | S_IRWXG | S_IRWXO) == 0;
         HeldFolder opened(path, HeldFolder::IfLink::follow_own);
-        if (was_removed) check_is_empty(opened);
-        if (was_removed && !made) check_is_own(opened);
-        if (!was_removed && opened.has(checkpoints_name)) open_checkpoints(opened);
+        if (was_open) check_is_empty(opened);
+        if (was_open && !made) check_is_own(opened);
+        if (!was_open && opened.has(checkpoints_name)) open_checkpoints(opened);
         run = std::move(opened);
+        was_open = true;
     }
     /// Opens RUN/checkpoints. Leaves it closed if that fails, because not every run needs it.
     void open_checkpoints(const HeldFolder& in) {
@@ -136,6 +136,7 @@ struct RunFiles::Folders {
     const std::string path;
     std::mutex mutex;  // guards the rest
     std::optional<HeldFolder> run, checkpoints;
+    bool was_open = false;  // the run folder
     bool run_has_moved = false, checkpoints_have_moved = false;
 };
 

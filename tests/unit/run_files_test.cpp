@@ -180,7 +180,8 @@ TEST_F(RunFilesHeld, AreMadeAgainUnlessAnotherFolderIsThere) {
     fs::remove(run_ + "/checkpoints");
     fs::remove_all(run_);
     write_file(run_ + "/keep", "theirs");
-    EXPECT_EQ("", problem_of_error(Exit::io, {run_ + ": was removed, and another folder"}, write));
+    for (const char* attempt : {"first", "second"})
+        EXPECT_EQ("", problem_of_error(Exit::io, {run_ + ": was removed, and another folder"}, write)) << attempt;
     EXPECT_EQ(names(run_), Names{"keep"});
     EXPECT_EQ(names(victim_), Names{});
     fs::remove(run_ + "/keep");
