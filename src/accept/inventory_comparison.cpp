@@ -99,8 +99,8 @@ Values::const_iterator commonest(const Values& values) {
 }
 
 /// Returns the values to blame: the worse ones if these are known, else all but the commonest.
-/// Returns none if most units have such values. If half of them do, returns the values only for a
-/// failure whose worse value is known, such as a link that is down.
+/// Returns none if more than half of the units would be blamed. If exactly half would be, returns
+/// the values only for a failure whose worse value is known, such as a link that is down.
 Values wrong_values(const FactRule& rule, const Values& values) {
     const auto number = [](const auto& value) { return leading_number(value.first); };
     const std::string best = std::ranges::max_element(values, {}, number)->first;

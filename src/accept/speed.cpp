@@ -105,8 +105,9 @@ void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, Leve
         r.add({.name = name, .unit = unit, .value = value, .host = rank.host, .rank = index});
 }
 
-/// Blames a rank that is slow alone, or else one that is slow beside the others. If its kind has
-/// few ranks, it is slow alone only if both rates are slow, because one of them may be noise.
+/// Blames a rank whose rate alone is too low, or else one whose rate beside the others is. If its
+/// kind has few ranks, a low rate alone counts only if its rate beside the others is low too,
+/// because a single rate may be noise.
 /// `certain`: a slow rank has a slow device, and not just a disturbed machine.
 void judge(const RankSpeed& rank, const RatesOfKind& kind, bool certain, LevelResult& r) {
     const std::string condition = condition_of(rank);

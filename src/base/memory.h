@@ -8,8 +8,8 @@ namespace convoy {
 /// Returns the peak resident memory of this process in bytes (VmHWM); 0 if the system does not say.
 size_t peak_memory();
 
-/// Makes all threads allocate from one heap if address space is limited (ulimit -v). Otherwise each
-/// thread reserves 64 MiB of addresses. Call it before the first thread starts.
+/// If address space is limited (ulimit -v), makes all threads allocate from one heap, because a
+/// heap per thread would reserve 64 MiB of addresses. Call it before the first thread starts.
 void spare_address_space();
 
 /// Returns the bytes that allocate_pages(bytes) takes: whole cache lines, or from 2 MiB on whole

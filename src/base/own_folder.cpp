@@ -32,9 +32,9 @@ HeldFolder folder_above(const std::string& path, const char* purpose) try {
     fail(Exit::io, path + ": cannot be " + purpose + ": " + error.what());
 }
 
-/// Makes a file beside the folder that only its owner may write to. Returns true if the file system
-/// shows the folder's owner as its owner, and lets at least those others write to it who may write
-/// to the folder. Network file systems may show one owner for several users; FAT and CIFS keep no
+/// Makes a trial file beside the folder, with a mode that lets only its owner write. Returns true
+/// if the file system shows the folder's owner for the trial file, too, and all write permissions
+/// of the folder. Network file systems may show one owner for several users; FAT and CIFS keep no
 /// modes.
 bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const struct stat& folder) {
     const std::string trial = name + "-" + random_name(6);

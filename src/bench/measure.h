@@ -30,8 +30,8 @@ struct Measured {
     std::string timeline;  ///< JSON, on rank 0
 };
 
-/// Makes `setup` train exactly the warm-up and measured steps. All steps train the same parameters.
-/// If `frozen`, only the first step also trains the whitening bias.
+/// Makes `setup` train exactly the warm-up and measured steps. If `frozen`, only the first step
+/// trains the whitening bias, else all do.
 void set_length(TrainSetup& setup, const SplitInfo&, const BenchSteps&);
 
 /// Trains and measures. `known` holds the parts of the result that the caller knows, such as names

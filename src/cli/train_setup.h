@@ -7,7 +7,8 @@
 namespace convoy {
 
 /// Sets the fields that follow from several options, or have another unit than their option.
-/// Resolves --lr-schedule auto. Sets --warmup-epochs auto to 0 for a given rate or schedule linear.
+/// Resolves --lr-schedule auto. Sets --warmup-epochs auto to 0 if --lr is given or
+/// --lr-schedule is linear.
 void derive_fields(TrainOptions&);
 
 /// Returns the samples per step of all ranks. Throws Exit::usage if --virtual-ranks does not fit.

@@ -115,9 +115,10 @@ struct ClassTable {
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
 /// no line there.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. Numbers are class indices, unless the training labels are
-/// ids and a test label is one of them. Throws Exit::bad_input for a class that the training images
-/// do not have.
+/// Sets the class_index of test images. If all test labels are numbers, they are class indices. But
+/// if the training labels are no class indices and one of them is also a test label, test labels
+/// are looked up among the training labels and names. Throws Exit::bad_input for a class that the
+/// training images do not have.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

@@ -50,8 +50,8 @@ Names folders_above(const ListedImage& image) {
 struct Layout {
     size_t depth = SIZE_MAX;          ///< number of folders that all images have in common
     Names common{};                   ///< [depth], these folders
-    std::set<std::string> folders{};  ///< folders at that depth that hold folders with images
-    bool has_deeper = false;          ///< some images lie deeper than that
+    std::set<std::string> folders{};  ///< folders in the last common one that have subfolders with images
+    bool has_deeper = false;          ///< some images do not lie directly in the last common folder
 };
 
 std::map<int32_t, Layout> layouts_of(const std::vector<ListedImage>& images) {

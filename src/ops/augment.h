@@ -130,8 +130,8 @@ CONVOY_HD Lines lines_shown(const Augment& a, int height, int width, int rows, i
     return {first > 0 ? first - 1 : 0, (end < height ? end + 1 : height) - (first > 0 ? first - 1 : 0)};
 }
 
-/// Mirrors an index once at the borders of [0, n) without repeating the edge pixel. The index must
-/// be less than n outside these borders.
+/// Mirrors an index once at the borders of [0, n) without repeating the edge pixel. The index may
+/// lie at most n - 1 before the first pixel or behind the last one.
 CONVOY_HD int reflect_index(int i, int n) { return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i; }
 
 /// Returns the source row or column of destination index i, or -1 where black padding shows.

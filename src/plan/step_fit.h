@@ -21,10 +21,10 @@ struct FittedStep {
 };
 
 /// Fits the model to these measurements. If several of them determine a value, it is their median.
-/// - Times of one rank: a line through the measurements on the fewest ranks. It goes through all
-///   measurements if the fewest ranks are several and ran one batch only, and others ran more
-///   batches. The predicted cost of all-reduces is subtracted first. If only one batch was measured
-///   at all, time is proportional to the batch.
+/// - Times of one rank: a line through the measurements on the smallest number of ranks. If that
+///   number is above 1 and has measurements of one batch only, but others have more batches, the
+///   line goes through all measurements. The predicted cost of all-reduces is subtracted first. If
+///   only one batch was measured at all, time is proportional to the batch.
 /// - Loss of a full node: from runs on several ranks of one node.
 /// - Interference: from runs on several nodes. If even an interference of 1 does not explain their
 ///   time, the network's share is fitted too.

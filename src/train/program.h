@@ -61,8 +61,9 @@ PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
 /// Prepares the programs of a rank's logical ranks for a batch of `samples`. Calls `prepare` for
 /// the larger share, then for the smaller one if shares differ; all ranks do so, because `prepare`
-/// may be collective. Without logical ranks it prepares only the rank's own share, or both sizes if
-/// `every_size`. Then all ranks select algorithms for both, and a share runs alike on every rank.
+/// may be collective. Without logical ranks it prepares only the rank's own share. With
+/// `every_size` it prepares both sizes even then. So all ranks select algorithms for both, and a
+/// share runs alike on every rank.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
                                            const std::function<PreparedProgram(const Share&)>& prepare,
                                            bool every_size = false);

@@ -45,9 +45,9 @@ public:
     /// Sets the requests for checkpoints and stops that are due by rank 0's clocks. `margin`:
     /// seconds that pass until all ranks know of a stop and have stopped.
     void watch(double margin);
-    /// Requests snapshots if requests are read too rarely to react to a signal. `seconds`: time
-    /// between two reads. Returns true if reads are frequent enough without snapshots. The caller
-    /// then drops its snapshot, because it will be outdated.
+    /// Sets Requests::snapshot on rank 0 if records are read too rarely to react to a signal.
+    /// `seconds`: time between two reads. Returns true if reads are frequent enough without
+    /// snapshots. The caller then drops its snapshot, because it will be outdated.
     bool watch_length(double seconds);
 
     /// Begins a checkpoint of this state. Returns false if the newest checkpoint has this state and

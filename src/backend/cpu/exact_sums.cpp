@@ -57,8 +57,8 @@ void raise_to(int32_t& value, int32_t to) {
 }
 
 /// Sets the next exponents from those that all ranks have seen. A tensor that is not finite would
-/// never fit, so it does not ask for a repetition. The other tensors must be right even then,
-/// because one of them holds the loss.
+/// never fit, so it asks for no repetition. The other tensors still do, because one of them holds
+/// the loss, which is reported even if the update is skipped.
 void set_exponents(const ExactSums& s) {
     const size_t tensors = s.ends.size();
     bool fits = true;

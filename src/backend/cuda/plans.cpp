@@ -14,7 +14,7 @@ namespace convoy::cuda {
 namespace {
 
 constexpr double save_every = 5;   // seconds, so that a run stopped while choosing resumes there
-constexpr double most_wait = 120;  // seconds to wait for a spec's plans; after these, the watchdog sees no progress
+constexpr double most_wait = 120;  // seconds; longer waits for a spec's plans are no progress for the watchdog
 
 }  // namespace
 

@@ -63,8 +63,8 @@ public:
     /// Returns all plans chosen so far, timed or not.
     const TunedPlans& tuning() const { return chosen_; }
     /// Makes find() choose these plans of an earlier run or, if `binding`, of another rank. If this
-    /// device cannot build a binding plan, find() throws Exit::usage. If it cannot build another
-    /// one, find() counts it in unmet() and chooses again.
+    /// device cannot build a binding plan, find() throws Exit::usage. If it cannot build a plan
+    /// that is not binding, find() counts it in unmet() and chooses again.
     void take(const TunedPlans&, bool binding);
     int unmet() const { return unmet_; }
     /// Returns lines for people: each engine that is left out because it ended an earlier process,
