@@ -156,7 +156,7 @@ Batches& found(std::vector<Batches>& all) {
 Batches& read_archive(const std::string& path, std::vector<Batches>& all, Source& source) {
     const std::string expected = all[0].layout.archive + " or " + all[1].layout.archive;
     size_of_input(path, "give " + expected + ", or the folder unpacked from it");
-    visit_tar_gz(path, expected, [&](const TarMember& member) {
+    const ArchiveDigests digests = visit_tar_gz(path, expected, [&](const TarMember& member) {
         for (Batches& batches : all) {
             if (!batches.layout.has(member.name)) continue;
             const std::string where = path + ": " + member.name;
@@ -166,12 +166,12 @@ Batches& read_archive(const std::string& path, std::vector<Batches>& all, Source
     });
     Batches& batches = found(all);
     const Layout& layout = batches.layout;
-    source.checksum = digest_of_file(Digest::Kind::md5, path) == layout.md5 ? "official" : "differs";
+    source.checksum = digests.md5 == layout.md5 ? "official" : "differs";
     if (source.checksum == "differs")
         batches.warnings.push_back(path + ": is not the official archive (its MD5 is not " + layout.md5 +
                                    "); converting what it holds");
     source.files = {fs::path(path).filename()};
-    source.sha256 = {digest_of_file(Digest::Kind::sha256, path)};
+    source.sha256 = {digests.sha256};
     return batches;
 }
 

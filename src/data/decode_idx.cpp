@@ -28,7 +28,8 @@ struct Idx {
     std::string path;
     std::vector<uint32_t> dims;
     std::vector<uint8_t> data;
-    std::string md5;  ///< of the uncompressed file
+    std::string md5;     ///< of the uncompressed file
+    std::string sha256;  ///< of the file itself
 };
 
 /// Finds train-images-idx3-ubyte, for example, or that name with .gz or with a dot before "idx".
@@ -53,7 +54,7 @@ void check_memory(uint64_t bytes, const std::string& path) {
 
 /// Reads an IDX file of bytes with `rank` dimensions.
 Idx read_idx(const std::string& path, uint32_t rank) {
-    GzipReader file(path);
+    GzipReader file(path, GzipReader::Digests::of_file);
     Digest md5(Digest::Kind::md5);
     std::array<uint8_t, 16> header{};
     const size_t header_bytes = 4 + 4 * rank;
@@ -69,7 +70,7 @@ Idx read_idx(const std::string& path, uint32_t rank) {
         fail(Exit::bad_input, path + ": starts with " + std::to_string(word(0)) + " instead of " +
                                   std::to_string(0x800u | rank) + ": this is not an IDX file of " +
                                   (rank == 3 ? "images" : "labels"));
-    Idx idx{path, {}, {}, ""};
+    Idx idx{path, {}, {}, "", ""};
     uint64_t bytes = 1;
     for (uint32_t i = 0; i < rank; ++i) {
         idx.dims.push_back(word(4 + 4 * i));
@@ -100,6 +101,7 @@ Idx read_idx(const std::string& path, uint32_t rank) {
                                   "; get it again");
     md5.update(idx.data.data(), idx.data.size());
     idx.md5 = md5.hex();
+    idx.sha256 = file.sha256();
     return idx;
 }
 
@@ -118,7 +120,7 @@ Split read_split(const std::string& folder, const std::string& split, const std:
                                       "; get it again, or name all classes with --class-names");
     for (const Idx* idx : {&std::as_const(images), &labels}) {
         source.files.push_back(fs::path(idx->path).filename());
-        source.sha256.push_back(digest_of_file(Digest::Kind::sha256, idx->path));
+        source.sha256.push_back(idx->sha256);
         md5.push_back(idx->md5);
     }
     return split_in_memory(split, int(images.dims[1]), int(images.dims[2]), 1, std::move(images.data),

@@ -1,48 +1,100 @@
-// Implements GzipReader with zlib's gzread, which passes files that are not gzipped through
-// unchanged.
+// Implements GzipReader with zlib's inflate(). Files that are not gzipped pass through unchanged.
 #include "data/gzip.h"
 
-#include <fcntl.h>
 #include <zlib.h>
 
-#include <algorithm>
-#include <cerrno>
+#include <cstring>
 
-#include "base/descriptor.h"
-#include "base/file_error.h"
+#include "base/error.h"
 
 namespace convoy {
+namespace {
 
-GzipReader::GzipReader(const std::string& path) : file_(path) {
-    Descriptor own(::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0));
-    stream_ = own.valid() ? gzdopen(own.fd(), "rb") : nullptr;
-    if (!stream_) cannot_read(path, errno, "check the path");
-    [[maybe_unused]] const int closed_with_stream = own.release();
-    gzbuffer(stream_, 1 << 18);
+constexpr size_t input_bytes = 1 << 18;
+
+void end(z_stream* stream) {
+    inflateEnd(stream);
+    delete stream;
 }
 
-GzipReader::~GzipReader() { gzclose_r(stream_); }
+}  // namespace
+
+GzipReader::GzipReader(const std::string& path, Digests digests)
+    : file_(path), input_(input_bytes), stream_(new z_stream{}, end) {
+    constexpr int only_gzip = 16 + MAX_WBITS;
+    if (digests == Digests::of_file) {
+        md5_.emplace(Digest::Kind::md5);
+        sha256_.emplace(Digest::Kind::sha256);
+    }
+    require(inflateInit2(stream_.get(), only_gzip) == Z_OK, "zlib has memory");
+    gzipped_ = begins_stream();
+}
+
+void GzipReader::fail_at(const std::string& problem) const {
+    fail(Exit::bad_input,
+         path() + ": at byte " + std::to_string(offset_) + " of its content: " + problem + ", get it again");
+}
+
+/// Moves the unread input to the front, and reads on behind it. Returns false at the end of the
+/// file.
+bool GzipReader::refill() {
+    const size_t left = stream_->avail_in;
+    if (left > 0) std::memmove(input_.data(), stream_->next_in, left);
+    const auto bytes = size_t(std::min<int64_t>(file_.size() - read_, int64_t(input_.size() - left)));
+    file_.read(read_, int64_t(bytes), input_.data() + left);
+    for (std::optional<Digest>* digest : {&md5_, &sha256_})
+        if (*digest) (*digest)->update(input_.data() + left, bytes);
+    read_ += int64_t(bytes);
+    stream_->next_in = input_.data();
+    stream_->avail_in = unsigned(left + bytes);
+    return bytes > 0;
+}
+
+/// Returns true if the unread input begins like a gzipped stream.
+bool GzipReader::begins_stream() {
+    if (stream_->avail_in < 2) refill();
+    return stream_->avail_in >= 2 && stream_->next_in[0] == 0x1f && stream_->next_in[1] == 0x8b;
+}
+
+/// Fills a part of the output. Several streams in a row are one stream; other bytes behind them are
+/// ignored, as gzip does.
+void GzipReader::inflate_some() {
+    if (stream_->avail_in == 0 && !refill()) fail_at("the compressed stream ends too early; the file is truncated");
+    const unsigned before = stream_->avail_out;
+    const int code = inflate(stream_.get(), Z_NO_FLUSH);
+    offset_ += before - stream_->avail_out;
+    if (code == Z_STREAM_END) {
+        if (begins_stream())
+            inflateReset(stream_.get());
+        else
+            ended_ = true;
+        return;
+    }
+    if (code == Z_OK || code == Z_BUF_ERROR) return;
+    const char* reason = stream_->msg ? stream_->msg : zError(code);
+    fail_at("cannot be decompressed (" + std::string(reason) + "); the file is damaged");
+}
 
 size_t GzipReader::read(void* to, size_t bytes) {
+    auto* out = static_cast<unsigned char*>(to);
     size_t filled = 0;
-    while (filled < bytes) {
-        const unsigned step = unsigned(std::min<size_t>(bytes - filled, 1u << 30));  // gzread counts in int
-        const int got = gzread(stream_, static_cast<char*>(to) + filled, step);
-        int code = Z_OK;
-        const char* reason = gzerror(stream_, &code);
-        const int system = errno;
-        const std::string place =
-            path() + ": at byte " + std::to_string(offset_ + size_t(std::max(got, 0))) + " of its content";
-        if (code == Z_ERRNO) cannot_read(place, system, "check the file system");
-        const std::string at = place + ": ";
-        if (code == Z_BUF_ERROR)
-            fail(Exit::bad_input, at + "the compressed stream ends too early; the file is truncated, get it again");
-        if (got < 0 || code < 0)
-            fail(Exit::bad_input, at + "cannot be decompressed (" + reason + "); the file is damaged, get it again");
-        if (got == 0) break;
-        filled += size_t(got);
-        offset_ += size_t(got);
+    while (filled < bytes && !ended_) {
+        const size_t before = offset_;
+        if (gzipped_) {
+            stream_->next_out = out + filled;
+            stream_->avail_out = unsigned(std::min<size_t>(bytes - filled, 1u << 30));
+            inflate_some();
+        } else {
+            if (stream_->avail_in == 0) ended_ = !refill();
+            const unsigned step = unsigned(std::min<size_t>(bytes - filled, stream_->avail_in));
+            std::memcpy(out + filled, stream_->next_in, step);
+            stream_->next_in += step;
+            stream_->avail_in -= step;
+            offset_ += step;
+        }
+        filled += offset_ - before;
     }
+    while (ended_ && refill()) stream_->avail_in = 0;  // the digests are of the whole file
     return filled;
 }
 

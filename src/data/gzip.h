@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "data/digest.h"
 #include "data/input_bytes.h"
 
-struct gzFile_s;
+struct z_stream_s;
 
 namespace convoy {
 
@@ -17,15 +21,17 @@ class GzipReader {
 public:
     /// Limit of plain bytes per compressed byte for images. The format allows up to 1032.
     static constexpr uint64_t most_growth = 200;
+    enum class Digests { none, of_file };
     /// Throws Exit::bad_input naming `path` if it cannot be opened, or is no regular file.
-    explicit GzipReader(const std::string& path);
-    ~GzipReader();
-    GzipReader(const GzipReader&) = delete;
-    GzipReader& operator=(const GzipReader&) = delete;
+    explicit GzipReader(const std::string& path, Digests = Digests::none);
 
     /// Fills `to`. Returns fewer than `bytes` only at the end of the stream, after comparing its
     /// CRC. Throws Exit::bad_input for a truncated or damaged stream, naming file and offset.
     size_t read(void* to, size_t bytes);
+    /// Return the digests of the file's own bytes. They are those that were read, because the file
+    /// may be replaced meanwhile. Call each once, after read() has reached the end of the stream.
+    std::string md5() { return md5_->hex(); }
+    std::string sha256() { return sha256_->hex(); }
     const std::string& path() const { return file_.path(); }
     /// Returns the bytes of the file itself.
     uint64_t file_bytes() const { return uint64_t(file_.size()); }
@@ -33,8 +39,17 @@ public:
     size_t offset() const { return offset_; }
 
 private:
+    bool refill();
+    bool begins_stream();
+    void inflate_some();
+    [[noreturn]] void fail_at(const std::string& problem) const;
+
     InputBytes file_;
-    gzFile_s* stream_ = nullptr;
+    std::optional<Digest> md5_, sha256_;
+    std::vector<unsigned char> input_;
+    int64_t read_ = 0;  // bytes of the file in input_ or before
+    std::unique_ptr<z_stream_s, void (*)(z_stream_s*)> stream_;
+    bool gzipped_ = false, ended_ = false;
     size_t offset_ = 0;
 };
 

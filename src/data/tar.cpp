@@ -21,7 +21,8 @@ constexpr size_t most_header_bytes = 1 << 20;  // libarchive takes 12 times the 
 /// Passes the decompressed stream of a GzipReader to libarchive. Its exceptions must not cross C
 /// code.
 struct TarInput {
-    TarInput(const std::string& path, const std::string& wanted) : gzip(path), expected(wanted) {}
+    TarInput(const std::string& path, const std::string& wanted)
+        : gzip(path, GzipReader::Digests::of_file), expected(wanted) {}
     GzipReader gzip;
     const std::string& expected;
     size_t most = most_header_bytes;  ///< bytes of the stream up to the end of the next header
@@ -72,8 +73,8 @@ std::vector<uint8_t> read_member(archive* tar, size_t size, const TarInput& inpu
 
 }  // namespace
 
-void visit_tar_gz(const std::string& path, const std::string& expected,
-                  const std::function<void(const TarMember&)>& visit) {
+ArchiveDigests visit_tar_gz(const std::string& path, const std::string& expected,
+                            const std::function<void(const TarMember&)>& visit) {
     TarInput input(path, expected);
     const std::unique_ptr<archive, int (*)(archive*)> tar(archive_read_new(), archive_read_free);
     archive_read_support_format_tar(tar.get());
@@ -95,6 +96,7 @@ void visit_tar_gz(const std::string& path, const std::string& expected,
     }
     input.most = most_archive_bytes;
     while (input.next() > 0) continue;  // reads to the end of the stream, where the CRC is compared
+    return {input.gzip.md5(), input.gzip.sha256()};
 }
 
 }  // namespace convoy

@@ -26,6 +26,12 @@ bool is_link(const std::string& path) {
     return fs::is_symlink(path, unknown);
 }
 
+/// Looks into the open run folder, because another folder may have its path meanwhile.
+bool has_linked_checkpoints(const HeldFolder& run) {
+    struct stat about{};
+    return ::fstatat(run.fd(), checkpoints_name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(about.st_mode);
+}
+
 bool is_same(const HeldFolder& a, const HeldFolder& b) {
     struct stat of_a{}, of_b{};
     return ::fstat(a.fd(), &of_a) == 0 && ::fstat(b.fd(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
@@ -117,14 +123,14 @@ struct RunFiles::Folders {
         if (::fstatat(in.fd(), checkpoints_name, &about, 0) != 0 || !S_ISDIR(about.st_mode)) return;
         HeldFolder opened(in, checkpoints_name, HeldFolder::IfLink::follow_own);
         check_is_no_other_run(in, opened);
-        if (is_link(opened.shown())) check_is_of_this_run(in, opened);
+        if (has_linked_checkpoints(in)) check_is_of_this_run(in, opened);
         checkpoints = std::move(opened);
     }
     bool has_checkpoints() const { return checkpoints && !checkpoints->was_removed(); }
     void make_checkpoints() {
         open_run();
         if (has_checkpoints()) {
-            if (is_link(checkpoints->shown())) claim(*run, *checkpoints);
+            if (has_linked_checkpoints(*run)) claim(*run, *checkpoints);
             return;
         }
         run->make_folder(checkpoints_name);
@@ -178,7 +184,7 @@ std::vector<std::string> RunFiles::notes() const {
     const std::optional<HeldFolder>&run = folders_->run, &checkpoints = folders_->checkpoints;
     if (run && is_link(run->shown()))
         notes.push_back(run->shown() + ": is a link: the run is written in " + run->real_path());
-    if (checkpoints && is_link(checkpoints->shown()))
+    if (checkpoints && has_linked_checkpoints(*run))
         notes.push_back(checkpoints->shown() + ": is a link: checkpoints are written and removed in " +
                         checkpoints->real_path());
     return notes;

@@ -152,6 +152,10 @@ TEST_F(RunFilesHeld, LinkedCheckpointsAreClaimedAtTheStart) {
     EXPECT_EQ("", problem_of_error(Exit::io, {"of " + run_}, [&] { other.claim_checkpoints(); }));
     EXPECT_EQ("", problem_of_error(Exit::io, {"of " + run_}, [&] { other.checkpoints(); }));
     EXPECT_NO_THROW(mine.checkpoints());
+    fs::rename(run_, moved_);  // another folder at the path does not make the link a folder
+    fs::create_directories(run_ + "/checkpoints");
+    write_file(big + "/run.txt", gift + "\n");
+    EXPECT_EQ("", problem_of_error(Exit::io, {"of " + gift}, [&] { mine.checkpoints(); }));
     fs::remove(big + "/run.txt");
     write_file(big + "/model.h5.partial", "a user's");
     EXPECT_EQ("", problem_of_error(Exit::io, {"of an unknown run"}, [&] { RunFiles(gift).run(); })) << "not empty";
