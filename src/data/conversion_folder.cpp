@@ -239,17 +239,21 @@ ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStati
     own_->check();
     const std::string& name = record.name;
     ManifestEntry entry{name, record.split, record.tally.images, 0, ""};
+    const nlohmann::json numbers = {statistics.mean, statistics.stddev};
     if (const std::string done = text_in(*records_, name + ".done"); !done.empty()) {
         const auto json = nlohmann::json::parse(done);
         entry.bytes = json.at("bytes");
         entry.sha256 = json.at("sha256");
-        return entry;
+        // They differ if another shard was made again since, with other images.
+        if (json.value("statistics", nlohmann::json()) == numbers) return entry;
     }
     replace_in(*records_, name + ".open", "");
+    [[maybe_unused]] const std::error_code ignored = records_->remove(name + ".done");
     seal_shard(shard(name), statistics);
     entry.bytes = bytes_of(*shards_, name);
     entry.sha256 = digest_of_file(Digest::Kind::sha256, shard(name));
-    replace_in(*records_, name + ".done", nlohmann::json{{"bytes", entry.bytes}, {"sha256", entry.sha256}}.dump());
+    const nlohmann::json done = {{"bytes", entry.bytes}, {"sha256", entry.sha256}, {"statistics", numbers}};
+    replace_in(*records_, name + ".done", done.dump());
     return entry;
 }
 

@@ -18,10 +18,11 @@ size_t entry_bytes(const ChunkIndex& index) {
 }
 
 /// Records the bytes of the chunk that an entry names. Blocks::take() refuses bytes that another
-/// entry names, too.
+/// entry names, too. HDF5 compares no checksum of a chunk that skipped its filter.
 void take_chunk(Blocks& blocks, Fields entry, size_t width) {
     const uint64_t address = entry.number(8), bytes = entry.number(width - 12);
     if (address == no_address) return;
+    entry.expect_number(0, 4, "a chunk without a checksum");
     expect(bytes > 0, "a chunk of no bytes");
     blocks.take(address, bytes, "", 0);
 }

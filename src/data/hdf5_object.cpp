@@ -195,7 +195,7 @@ private:
         switch (index_.kind) {
             case 1:
                 index_.stored_bytes = fields.number(8);
-                fields.take(4);  // the filters that the chunk skipped
+                fields.expect_number(0, 4, "a chunk without a checksum");
                 break;
             case 3: fields.expect_number(10, 1, "a chunk index"); break;
             case 4: fields.expect_number(0x0a'10'04'04'20, 5, "a chunk index"); break;

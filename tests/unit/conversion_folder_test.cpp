@@ -46,6 +46,18 @@ TEST_F(ConversionFolders, AShardThatWasBeingCompletedIsMadeAgain) {
     EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
 }
 
+// Another shard may have been made again since, with other images.
+TEST_F(ConversionFolders, AShardThatIsCompletedWithOtherStatisticsIsCompletedAgain) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const ManifestEntry before = folder_.seal(record, statistics_);
+    const ManifestEntry after = folder_.seal(record, {{1, 2, 3}, {4, 5, 6}});
+    EXPECT_NE(after.sha256, before.sha256);
+    EXPECT_EQ(after.sha256, digest_of_file(Digest::Kind::sha256, folder_.shard(record.name)));
+    EXPECT_TRUE(folder_.finished(record.name));
+    EXPECT_EQ(folder_.seal(record, {{1, 2, 3}, {4, 5, 6}}).sha256, after.sha256);
+}
+
 // The shard may hold another image by then, and the old digest would get into the manifest.
 TEST_F(ConversionFolders, AForgottenShardIsCompletedAnew) {
     const ShardRecord before = made();
