@@ -35,6 +35,16 @@ std::string first_of(const ListedImage& image) {
     return "'" + shortened(image.label) + "' (of " + shortened(image.name) + ")";
 }
 
+/// Throws if ids are numbers, but not those of their lines: a label could then mean either.
+void check_numbered_ids(const ClassTable& table, const std::string& file) {
+    if (!std::ranges::all_of(table.ids, is_number)) return;
+    for (size_t i = 0; i < table.ids.size(); ++i)
+        if (number_of(table.ids[i]) != int64_t(i))
+            fail(Exit::bad_input, file + ": labels and ids are numbers, but line " + std::to_string(i + 1) +
+                                      " has the id " + shortened(table.ids[i]) +
+                                      "; list the classes in the order 0, 1, 2 and so on");
+}
+
 void set_numbers(ImageList& list, int64_t classes) {
     for (ListedImage& image : list.images) {
         const int64_t number = number_of(image.label);
@@ -52,6 +62,7 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
     if (train.numbered) {
         int64_t most = 0;
         for (const ListedImage& image : train.images) most = std::max(most, number_of(image.label));
+        check_numbered_ids(named, file);
         ClassTable table = named;
         table.numbered = true;
         for (int64_t i = 0; file.empty() && i <= std::min(most, most_classes); ++i)
@@ -72,6 +83,9 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
         }
         image.class_index = int32_t(table.ids.size() - 1);
     }
+    std::vector<std::string> used = named.ids;
+    std::erase_if(used, [&](const std::string& id) { return !std::ranges::binary_search(table.ids, id); });
+    table.reordered = !file.empty() && used != table.ids;
     if (int64_t(table.ids.size()) > most_classes)
         fail(Exit::bad_input, "more than " + std::to_string(most_classes) + " classes; is each folder one?");
     return table;
@@ -108,7 +122,13 @@ void find_classes(ImageList& test, const ClassTable& classes) {
     for (const std::string& id : classes.ids) ids.insert(plain_label(id));
     const bool are_ids = std::any_of(test.images.begin(), test.images.end(),
                                      [&](const ListedImage& image) { return ids.contains(plain_label(image.label)); });
-    if (test.numbered && (classes.numbered || !are_ids)) return set_numbers(test, int64_t(classes.ids.size()));
+    if (test.numbered && (classes.numbered || !are_ids)) {
+        if (classes.reordered)
+            fail(Exit::bad_input,
+                 "the test labels are numbers, and --classes lists the classes in another order than that of their "
+                 "ids; sort its lines by id if the numbers count sorted ids, or label the test images by ids");
+        return set_numbers(test, int64_t(classes.ids.size()));
+    }
     const std::map<std::string, int32_t> meanings = meanings_of(classes);
     for (ListedImage& image : test.images) {
         auto found = meanings.find(image.label);

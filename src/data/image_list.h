@@ -108,17 +108,18 @@ struct ClassTable {
     std::vector<std::string> ids;    ///< labels in the sources: "n01440764"
     std::vector<std::string> names;  ///< names for people: "tench"
     bool numbered = false;           ///< labels in the sources are class indices
+    bool reordered = false;          ///< the file of names lists the classes in another order
 };
 
 /// Returns the classes of the training images, and sets the images' class_index. Classes are the
 /// sorted labels; if labels are numbers, these are the class indices. `file` has the names, a line
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
-/// no line there.
+/// no line there, or if labels are numbers and the ids other numbers than the lines'.
 ClassTable name_classes(ImageList& train, const std::string& file);
 /// Sets the class_index of test images. If all test labels are numbers, they are class indices. But
 /// if the training labels are no class indices and one of them is also a test label, test labels
 /// are looked up among the training labels and names. Throws Exit::bad_input for a class that the
-/// training images do not have.
+/// training images do not have, and for indices if the classes are `reordered`.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

@@ -163,13 +163,39 @@ TEST_F(ImageLabels, NumberedTestLabelsAreFoldersOfThatName) {
     ImageList named = listed({root_});
     EXPECT_EQ(indices("2/x.jpg 2\n10/x.jpg 1\n", name_classes(named, "")), (std::vector<int32_t>{1, 2}));
 
-    // labels of the training are indices, whatever ids a file has
-    write_file(dir_.path("classes.txt"), "1 tench\n2 goldfish\n3 shark\n");
+    // labels of the training are indices of the lines, so other numbers as ids would be ambiguous
     write_file(list, "1/x.jpg 1\n2/x.jpg 2\n");
     ImageList numbered = listed({list});
-    const ClassTable by_number = name_classes(numbered, dir_.path("classes.txt"));
-    ASSERT_EQ(numbered.images[0].class_index, 1);
-    EXPECT_EQ(indices("1/x.jpg 1\n2/x.jpg 2\n", by_number), (std::vector<int32_t>{1, 2}));
+    const auto named_by = [&](const std::string& lines) {
+        write_file(dir_.path("classes.txt"), lines);
+        return name_classes(numbered, dir_.path("classes.txt"));
+    };
+    for (const char* lines : {"0 tench\n1 goldfish\n2 shark\n", "n07 tench\nn05 goldfish\n2 shark\n"}) {
+        const ClassTable by_number = named_by(lines);
+        ASSERT_EQ(numbered.images[0].class_index, 1);
+        EXPECT_EQ(indices("1/x.jpg 1\n2/x.jpg 2\n", by_number), (std::vector<int32_t>{1, 2}));
+    }
+    for (const char* lines : {"1 tench\n2 goldfish\n3 shark\n", "1 tench\n0 goldfish\n2 shark\n"})
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {"classes.txt", "line 1 has the id 1", "0, 1, 2"},
+                                       [&] { named_by(lines); }));
+}
+
+// ILSVRC's own numbers do not count the sorted ids.
+TEST_F(ImageLabels, NumbersAreRefusedIfTheFileOfNamesHasAnotherOrder) {
+    const std::string folders = dir_.path("folders"), list = folders + "/test.txt", file = dir_.path("names.txt");
+    for (const char* label : {"n01", "n02"}) write_file(folders + "/" + label + "/x.jpg", label);
+    write_file(list, "n01/x.jpg 0\nn02/x.jpg 1\n");
+    ImageList train = listed({folders}), test = listed({list});
+    write_file(file, "n01 tench\nn015 not used\nn02 shark\n");
+    find_classes(test, name_classes(train, file));
+    EXPECT_EQ(test.images[1].class_index, 1);
+    write_file(file, "n02 shark\nn01 tench\n");
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"test labels are numbers", "another order", "by ids"},
+                                   [&] { find_classes(test, name_classes(train, file)); }));
+    write_file(list, "n01/x.jpg n01\nn02/x.jpg n02\n");
+    test = listed({list});
+    find_classes(test, name_classes(train, file));
+    EXPECT_EQ(test.images[1].class_index, 1) << "ids are clear in any order";
 }
 
 // Oxford's flowers: folders 01 to 10, and labels from 1 in a list.
