@@ -44,19 +44,23 @@ Directory find_directory(const InputBytes& file) {
     const int64_t looked_at = std::min(file.size(), end_bytes + most_comment), start = file.size() - looked_at;
     const std::vector<uint8_t> tail = read(file, uint64_t(start), uint64_t(looked_at));
     int64_t at = looked_at - end_bytes;
-    while (at >= 0 && (number(&tail[at], 4) != 0x06054b50 ||
-                       at + end_bytes + int64_t(number(&tail[size_t(at) + 20], 2)) != looked_at))
-        --at;
-    if (at < 0) refuse(file, "has no zip directory");
+    while (at >= 0 && number(&tail[at], 4) != 0x06054b50) --at;
+    // A file with two directories could have other weights for other programs.
+    if (at < 0 || at + end_bytes + int64_t(number(&tail[size_t(at) + 20], 2)) != looked_at)
+        refuse(file, "has no zip directory");
     const uint8_t* end = &tail[at];
     Directory found{number(end + 16, 4), number(end + 12, 4), number(end + 10, 2)};
+    uint64_t behind = uint64_t(start + at);
     if (at >= locator_bytes && number(end - locator_bytes, 4) == 0x07064b50) {
         const std::vector<uint8_t> end64 = read(file, number(end - locator_bytes + 8, 8), uint64_t(end64_bytes));
         if (number(end64.data(), 4) != 0x06064b50) refuse(file, "has a damaged zip directory");
+        behind = number(end - locator_bytes + 8, 8);
         found = {number(&end64[48], 8), number(&end64[40], 8), number(&end64[32], 8)};
     }
     if (found.bytes > uint64_t(most_directory_bytes))
         refuse(file, "claims a zip directory of " + std::to_string(found.bytes) + " bytes");
+    if (found.offset > behind || found.offset + found.bytes != behind)
+        refuse(file, "its zip directory is not at its end");
     return found;
 }
 
