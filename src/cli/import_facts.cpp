@@ -171,6 +171,25 @@ std::vector<std::string> names_in(const std::string& file) {
     return names;
 }
 
+/// The names of classes that have none.
+std::vector<std::string> numbered_names(int classes) {
+    std::vector<std::string> names;
+    for (int i = 0; i < classes; ++i) names.push_back("class " + std::to_string(i));
+    return names;
+}
+
+/// Throws if the weights record other classes than the data set, or in another order.
+void check_recorded_names(const ImportOptions& o, const std::vector<std::string>& recorded,
+                          const std::vector<std::string>& of_data) {
+    if (recorded.size() != of_data.size() || recorded == numbered_names(int(recorded.size()))) return;
+    for (size_t i = 0; i < recorded.size(); ++i)
+        if (recorded[i] != of_data[i])
+            fail(Exit::bad_input, o.from + ": records class " + std::to_string(i) + " as '" +
+                                      shortened(printable(recorded[i])) + "', and " + o.data + " has '" +
+                                      shortened(of_data[i]) +
+                                      "'; if they are the same, give the names with --class-names");
+}
+
 /// Sets the number of classes and their names.
 void set_classes(ModelFile& m, const ImportOptions& o, const StoredTensors& stored, const Metadata& metadata,
                  const SplitInfo* data) {
@@ -184,11 +203,10 @@ void set_classes(ModelFile& m, const ImportOptions& o, const StoredTensors& stor
                                   std::to_string(names.size()) + " classes, and " +
                                   (o.classes > 0 ? "--classes is " : o.from + " has ") +
                                   std::to_string(m.model.classes) + "; give the names of these");
-    if (names.empty()) names = metadata.list<std::string>("class_names");
-    if (names.size() != size_t(m.model.classes)) {
-        names.clear();
-        for (int i = 0; i < m.model.classes; ++i) names.push_back("class " + std::to_string(i));
-    }
+    const std::vector<std::string> recorded = metadata.list<std::string>("class_names");
+    if (o.class_names.empty() && data) check_recorded_names(o, recorded, names);
+    if (names.empty()) names = recorded;
+    if (names.size() != size_t(m.model.classes)) names = numbered_names(m.model.classes);
     for (const std::string& name : names) check_class_name(name, "give other names: --class-names FILE");
     m.class_names = names;
 }

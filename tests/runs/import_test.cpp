@@ -205,6 +205,29 @@ TEST_F(Import, ALongNameOfAModelIsShortenedInTheMessage) {
     EXPECT_LT(f.err.size(), 2000U);
 }
 
+// Otherwise an evaluation would compare classes in one order with classes in another.
+TEST_F(Import, OtherNamesThanThoseOfTheDataSetAreRefused) {
+    const std::string file = dir_.path("names.safetensors");
+    const auto with = [&](const std::string& names, const std::string& more = "") {
+        const std::vector<unsigned char> content =
+            safetensors_file({{"fc.weight", "F32", {10, 784}, std::vector<unsigned char>(31360)},
+                              {"fc.bias", "F32", {10}, std::vector<unsigned char>(40)}},
+                             {{"model", "mnist-linear"}, {"class_names", names}});
+        write_file(file, {content.begin(), content.end()});
+        return convoy_alone("import --overwrite --from " + file + " --data " + mnist() + " --to " + dir_.path("x.h5") +
+                            more);
+    };
+    const std::string same = R"(["0","1","2","3","4","5","6","7","8","9"])",
+                      other = R"(["1","0","2","3","4","5","6","7","8","9"])";
+    EXPECT_EQ("", failure(with(same)));
+    EXPECT_EQ("", failure(with(R"(["class 0","class 1","class 2","class 3","class 4","class 5","class 6","class 7",)"
+                               R"("class 8","class 9"])")))
+        << "no names";
+    EXPECT_EQ("", refusal(with(other), Exit::bad_input, {file, "class 0 as '1'", "has '0'", "--class-names"}));
+    write_file(dir_.path("names.txt"), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    EXPECT_EQ("", failure(with(other, " --class-names " + dir_.path("names.txt"))));
+}
+
 TEST_F(Import, LongNamesOfClassesAreRefused) {
     const auto imported_with = [&](size_t bytes) {
         const std::vector<unsigned char> file =
