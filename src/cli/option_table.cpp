@@ -17,7 +17,7 @@ std::string shortest_text(const boost::any& v) {
         std::ostringstream out;
         out.precision(digits);
         out << d;
-        if (digits >= 17 || std::stod(out.str()) == d) return out.str();
+        if (digits >= 17 || std::strtod(out.str().c_str(), nullptr) == d) return out.str();
     }
 }
 

@@ -5,16 +5,16 @@
 #include <utility>
 
 #include "base/table.h"
+#include "base/text.h"
 #include "report/scaling.h"
 
 namespace convoy {
 namespace {
 
 std::string number_or(double v, const char* pattern, const std::string& otherwise) {
-    char text[64];
+    constexpr double most = 1e15;  // a column is as wide as its longest cell
     if (!std::isfinite(v)) return otherwise;
-    std::snprintf(text, sizeof text, pattern, v);
-    return text;
+    return formatted(std::abs(v) < most ? pattern : "%.3g", v);
 }
 
 /// Returns a cell's samples/s, or why it has none.

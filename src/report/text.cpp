@@ -12,8 +12,12 @@
 namespace convoy {
 namespace {
 
+/// Formats a number; "-" if it is not finite. An impossible one, such as 1e308, gets
+/// few digits, because a column is as wide as its longest cell.
 std::string number(const char* pattern, double v, double factor = 1) {
-    return std::isfinite(v) ? formatted(("%" + std::string(pattern)).c_str(), v * factor) : "-";
+    constexpr double most = 1e15;
+    if (!std::isfinite(v * factor)) return "-";
+    return formatted(std::abs(v * factor) < most ? ("%" + std::string(pattern)).c_str() : "%.3g", v * factor);
 }
 
 /// Describes the rank that computes longest, compared with the median rank; empty for one rank.

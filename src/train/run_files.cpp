@@ -57,7 +57,7 @@ std::string line_of(const HeldFolder& folder, const std::string& name) {
     return line.substr(0, line.find('\n'));
 }
 
-/// Throws if a linked folder names another run, or names none but is not empty. A run folder from
+/// Throws if a folder names another run, or names none but is not empty. A run folder from
 /// elsewhere may have a link to any folder, and what runs left in that is removed.
 void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) {
     std::error_code error;
@@ -66,8 +66,8 @@ void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) 
     if (!is_named && !error && names.empty()) return;
     const std::string owner = is_named ? line_of(checkpoints, owner_name) : "an unknown run", own = run.real_path();
     if (is_named && owner == own) return;
-    fail(Exit::io, checkpoints.shown() + ": is a link to " + checkpoints.real_path() +
-                       ", which is for checkpoints of " + owner +
+    const std::string link = has_linked_checkpoints(run) ? "is a link to " + checkpoints.real_path() + ", which " : "";
+    fail(Exit::io, checkpoints.shown() + ": " + link + "is for checkpoints of " + owner +
                        "; choose another --output, or if they are this run's: echo " + shell_word(own) + " > " +
                        shell_word(checkpoints.real_path() + "/" + owner_name));
 }
@@ -123,7 +123,7 @@ struct RunFiles::Folders {
         if (::fstatat(in.fd(), checkpoints_name, &about, 0) != 0 || !S_ISDIR(about.st_mode)) return;
         HeldFolder opened(in, checkpoints_name, HeldFolder::IfLink::follow_own);
         check_is_no_other_run(in, opened);
-        if (has_linked_checkpoints(in)) check_is_of_this_run(in, opened);
+        if (has_linked_checkpoints(in) || opened.has(owner_name)) check_is_of_this_run(in, opened);
         checkpoints = std::move(opened);
     }
     bool has_checkpoints() const { return checkpoints && !checkpoints->was_removed(); }

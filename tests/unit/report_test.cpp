@@ -249,6 +249,18 @@ TEST_F(Report, LongTextsOfARunAreRefusedOrShortened) {
     }
 }
 
+// A column is as wide as its longest cell, in each of up to a million rows.
+TEST_F(Report, NumbersThatNobodyMeasuredAreShort) {
+    fs::create_directories(dir_.path("run"));
+    Metrics m(dir_.path("run"));
+    for (int rank = 0; rank < 3; ++rank) m.add(RankRow{rank, "node", "CPU", 1});
+    for (int rank = 0; rank < 3; ++rank) m.add(RankEpochRow{1, rank, 1e308, 1e300, 1, 1});
+    m.publish();
+    const std::string text = summaries_as({summarise(dir_.path("run"))}, Format::text);
+    EXPECT_NE(text.find("1e+308"), std::string::npos) << text;
+    EXPECT_LT(text.size(), 2000u) << text;
+}
+
 TEST_F(Report, ARunWithoutRanksHasNoPlaceInAScalingTable) {
     RunSummary sound;
     sound.run = "r";

@@ -156,6 +156,8 @@ TEST_F(RunFilesHeld, LinkedCheckpointsAreClaimedAtTheStart) {
     fs::create_directories(run_ + "/checkpoints");
     write_file(big + "/run.txt", gift + "\n");
     EXPECT_EQ("", problem_of_error(Exit::io, {"of " + gift}, [&] { mine.checkpoints(); }));
+    write_file(run_ + "/checkpoints/run.txt", gift + "\n");
+    EXPECT_EQ("", problem_of_error(Exit::io, {run_ + "/checkpoints", "of " + gift}, [&] { RunFiles(run_).run(); }));
     fs::remove(big + "/run.txt");
     write_file(big + "/model.h5.partial", "a user's");
     EXPECT_EQ("", problem_of_error(Exit::io, {"of an unknown run"}, [&] { RunFiles(gift).run(); })) << "not empty";
