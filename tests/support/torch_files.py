@@ -108,7 +108,7 @@ def files(folder):
     yield "far.pth", patched(good, last + 42, b"\0\0\0\x70"), "leads beyond the end"
     yield "shared.pth", patched(good, last + 42, good[central + 42 : central + 46]), "is not where it should be"
     yield "directory.pth", patched(good, end + 16, b"\0\0\0\x70"), "directory is not at its end"
-    yield "prefix.pth", b"other bytes" + good, "directory is not at its end"
+    yield "prefix.pth", good[:40] + good, "directory is not at its end"
     yield "two-ends.pth", patched(good, end + 20, b"\x17\0") + good[end:] + b"\n", "no zip directory"
     yield "large-directory.pth", patched(good, end + 12, b"\0\0\0\x70"), "claims a zip directory"
     yield "members.pth", patched(good, end + 10, b"\x09\0"), "claims 9 members and has 3"
