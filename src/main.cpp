@@ -1,5 +1,8 @@
 // convoy: trains image classifiers on many ranks. Selects the subcommand, and turns every failure
 // into one line and one exit code on all ranks.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -26,6 +29,30 @@
 using namespace convoy;
 
 namespace {
+
+// A library's constructor runs before main(). UCX reads ./ucx.conf in its own, and another user may
+// have put that there. Debian 13's OpenMPI is linked with UCX. So the process leaves the current
+// folder before all constructors of libraries, and returns after them.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+int current_folder = -1;
+
+void leave_current_folder() {
+    if (::access(".", X_OK) != 0) return;  // there would be no way back
+    current_folder = ::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (current_folder >= 0 && ::chdir("/") != 0) ::_exit(int(Exit::io));
+}
+
+[[gnu::constructor]] void return_to_current_folder() {
+    if (current_folder < 0) return;
+    if (::fchdir(current_folder) != 0) {  // relative paths would lead to other files
+        std::perror("convoy: cannot return to the current folder; start in a folder of yours");
+        ::_exit(int(Exit::io));
+    }
+    ::close(current_folder);
+}
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*before_libraries)() = leave_current_folder;
+#endif
 
 using Arguments = std::vector<std::string>;
 

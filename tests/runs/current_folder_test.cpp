@@ -39,5 +39,19 @@ TEST_F(CurrentFolder, IsNotReadWhenMpiStarts) {
         GTEST_SKIP() << "no UCX is here that would read ucx.conf; the rest holds";
 }
 
+// OpenMPI may be linked with UCX. Its constructor then runs before main(), for every command.
+TEST_F(CurrentFolder, IsNotReadByConstructorsOfLibraries) {
+    write_file(dir_.path("ucx.c"),
+               "#include <fcntl.h>\n__attribute__((constructor)) static void start(void) {\n"
+               "    if (open(\"ucx.conf\", O_RDONLY) >= 0) *(volatile int *)0 = 0;\n}\n");
+    const std::string library = dir_.path("ucx.so");
+    if (run("cc -shared -fPIC -o " + library + " " + dir_.path("ucx.c")).code != 0) GTEST_SKIP() << "no C compiler";
+    const std::string convoy = "env LD_PRELOAD=" + library + " " + sibling("convoy");
+    EXPECT_EQ(in_it("timeout 3 env LD_PRELOAD=" + library + " true").code, 124) << "the library reads the pipe";
+    EXPECT_EQ("", failure(in_it(with_limit(convoy + " --version", 30))));
+    EXPECT_EQ("", failure(in_it(with_limit(convoy + " convert synthetic --images 10 --size 4x4x1 --to made", 30))));
+    EXPECT_TRUE(std::filesystem::exists(here_ + "/made/manifest.json"));
+}
+
 }  // namespace
 }  // namespace convoy::test

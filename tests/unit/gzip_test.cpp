@@ -37,7 +37,7 @@ TEST_F(Gzip, PlainBytesAndDigestsAreThoseOfOtherPrograms) {
           std::string("printf '' | gzip >"), std::string("printf '\\037' >"),
           std::string("yes | head -c 5000000 | gzip >")}) {
         ASSERT_EQ(run(make + path_).code, 0) << make;
-        run("gzip -dcfq " + path_ + " >" + dir_.path("plain"));
+        run("gzip -dcq " + path_ + " >" + dir_.path("plain") + " || cp " + path_ + " " + dir_.path("plain"));
         for (const size_t step : {size_t(1) << 12, size_t(300'001), size_t(1) << 23}) {
             GzipReader reader(path_, GzipReader::Digests::of_file);
             EXPECT_EQ(plain_of(reader, step), read_file(dir_.path("plain"))) << make;
