@@ -1,24 +1,18 @@
 """Helpers of the scripts that draw: matplotlib, colours, text that is shown as it is, and saving a picture."""
-import os
 import sys
 import warnings
 
-from convoy_plot_files import IO, fail, fail_for_packages, printable
+from convoy_plot_files import IO, fail, fail_for_packages, outside_of_current_folder, printable
 
-# A matplotlibrc of the current folder would come before the user's own.
-here = os.open(".", os.O_PATH | os.O_CLOEXEC)
-os.chdir("/")
-try:
-    import matplotlib
-    import numpy as np
+with outside_of_current_folder():
+    try:
+        import matplotlib
+        import numpy as np
 
-    matplotlib.use("Agg")  # draws without a display
-    import matplotlib.pyplot as plt
-except ImportError as missing:
-    fail_for_packages(missing)
-finally:
-    os.fchdir(here)
-    os.close(here)
+        matplotlib.use("Agg")  # draws without a display
+        import matplotlib.pyplot as plt
+    except ImportError as missing:
+        fail_for_packages(missing)
 matplotlib.rcParams["text.usetex"] = False  # so that TeX does not run names from a file
 if not sys.warnoptions:
     warnings.simplefilter("ignore")  # there is one for each letter that the font lacks

@@ -37,6 +37,19 @@ def fail(code, message):
     sys.exit(code)
 
 
+@contextlib.contextmanager
+def outside_of_current_folder():
+    """For imports of packages. They, or libraries that they load, may read a file of the current folder because of its
+    name: a matplotlibrc, or UCX's ucx.conf. A stranger may have put it there."""
+    here = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
 def fail_for_packages(error):
     """Says which packages this Python lacks, and how to get one that has them."""
     lacks = [name for name in PACKAGES if importlib.util.find_spec(name) is None]

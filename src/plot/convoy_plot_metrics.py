@@ -6,16 +6,19 @@ it is stored as Convoy stores it. All columns together take no more memory than 
 """
 import os
 
-from convoy_plot_files import BAD_INPUT, OPENED, at_once, fail, fail_for_packages, refuse_special
+from convoy_plot_files import (BAD_INPUT, OPENED, at_once, fail, fail_for_packages, outside_of_current_folder,
+                               refuse_special)
 
-try:
-    from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z, version
-    import numpy as np
+with outside_of_current_folder():
+    try:
+        from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z, version
+        import numpy as np
 
-    if not hasattr(h5d.DatasetID, "get_chunk_info_by_coord"):
-        raise ImportError(f"h5py {version.version} with HDF5 {version.hdf5_version} is too old; 3.0 with 1.10.5 is wanted")
-except ImportError as missing:
-    fail_for_packages(missing)
+        if not hasattr(h5d.DatasetID, "get_chunk_info_by_coord"):
+            raise ImportError(f"h5py {version.version} with HDF5 {version.hdf5_version} is too old; "
+                              "3.0 with 1.10.5 is wanted")
+    except ImportError as missing:
+        fail_for_packages(missing)
 
 SUPERBLOCK = b"\x89HDF\r\n\x1a\n\x03"  # the signature, and the version that Convoy writes
 TEXTS = ("ranks/host", "events/kind")  # columns of texts; all others have numbers

@@ -38,17 +38,19 @@ import shlex
 import signal
 import stat
 
-from convoy_plot_files import BAD_INPUT, IO, USAGE, fail, say
+from convoy_plot_files import BAD_INPUT, IO, USAGE, fail, outside_of_current_folder, say
 
-try:
-    import h5py  # noqa: F401  (imported so that a lack of it is reported here)
-    import numpy as np
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-except ImportError as missing:
-    package = (missing.name or "tensorboard").split(".")[0]
-    fail(USAGE, f"{sys.executable} has no {package}; install it: {shlex.quote(sys.executable)} -m pip install {package}")
+with outside_of_current_folder():
+    try:
+        import h5py  # noqa: F401  (imported so that a lack of it is reported here)
+        import numpy as np
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ImportError as missing:
+        package = (missing.name or "tensorboard").split(".")[0]
+        fail(USAGE, f"{sys.executable} has no {package}; "
+                    f"install it: {shlex.quote(sys.executable)} -m pip install {package}")
 from convoy_plot_metrics import MetricsFile
 
 SUFFIX = ".convoy"  # of the event files that are ours to replace

@@ -53,5 +53,19 @@ TEST_F(CurrentFolder, IsNotReadByConstructorsOfLibraries) {
     EXPECT_TRUE(std::filesystem::exists(here_ + "/made/manifest.json"));
 }
 
+// A parallel h5py loads MPI, too.
+TEST_F(CurrentFolder, IsNotWhereScriptsImportPackages) {
+    const std::string scripts = std::filesystem::current_path() / "src/plot/", packages = dir_.path("packages");
+    for (const char* name : {"h5py", "tensorboard"})
+        write_file(
+            packages + "/" + name + ".py",
+            "import os, sys\nsys.stderr.write('imported in ' + os.getcwd() + '\\n')\nraise ImportError('none')\n");
+    for (const char* script : {"plot.py", "to_tensorboard.py"}) {
+        const Finished f = in_it("PYTHONPATH=" + packages + " ${PYTHON:-/usr/bin/python3} " + scripts + script + " x");
+        EXPECT_EQ(f.err.rfind("imported in /\n", 0), 0u) << f.err;
+        EXPECT_EQ(count(f.err, "imported in"), 1) << f.err;
+    }
+}
+
 }  // namespace
 }  // namespace convoy::test
