@@ -76,6 +76,7 @@ Comm::Comm(int* argc, char*** argv) : Comm() {
     int provided = 0;
     {
         const SingleProcess single;
+        n.folder = single.folder();
         // UCX reads ./ucx.conf when it is loaded, and another user may have put one there.
         const Descriptor here(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
         const bool away = here.valid() && ::chdir("/") == 0;
@@ -118,7 +119,9 @@ Comm::~Comm() {
     }
     for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})
         if (*c != MPI_COMM_NULL) MPI_Comm_free(c);
-    if (starts_mpi_) MPI_Finalize();
+    if (!starts_mpi_) return;
+    MPI_Finalize();
+    if (native_->folder) (void)native_->folder->remove();
 }
 
 int Comm::rank() const { return native_->rank; }

@@ -14,20 +14,31 @@
 
 namespace convoy {
 
-Grace launcher_grace(const std::string& library) {
-    constexpr Grace of_4{.to_term = 1, .to_kill = 2};  // odls_base_sigkill_timeout before each signal
-    constexpr Grace of_5{.to_term = 0.25, .to_kill = 0.5};
+namespace {
+
+/// Returns true for OpenMPI 5 and later. `library` is a text of MPI_Get_library_version.
+bool is_of_5(const std::string& library) {
     int major = 0;
     std::sscanf(library.c_str(), "Open MPI v%d.", &major);
-    return major >= 5 ? of_5 : of_4;
+    return major >= 5;
 }
 
-Grace launcher_grace() {
+}  // namespace
+
+std::string mpi_library() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
     MPI_Get_library_version(text, &length);
-    return launcher_grace(text);
+    return text;
 }
+
+Grace launcher_grace(const std::string& library) {
+    constexpr Grace of_4{.to_term = 1, .to_kill = 2};  // odls_base_sigkill_timeout before each signal
+    constexpr Grace of_5{.to_term = 0.25, .to_kill = 0.5};
+    return is_of_5(library) ? of_5 : of_4;
+}
+
+Grace launcher_grace() { return launcher_grace(mpi_library()); }
 
 namespace {
 
@@ -72,7 +83,7 @@ void check_session_folder() {
 
 void ask_no_display() { setenv("HWLOC_COMPONENTS", "-gl", 0); }
 
-SingleProcess::SingleProcess() {
+SingleProcess::SingleProcess(const std::string& library) {
     if (is_launched()) return;
     // All single processes have the same job number, so they must not share a folder named after
     // it. The only transport is `self`, because `tcp` would listen on every network, though no
@@ -85,10 +96,24 @@ SingleProcess::SingleProcess() {
         setenv(name, value, 1);
         set_.push_back(name);
     }
+    // OpenMPI 5 has no setting for its folder. It uses /tmp/ompi.HOST.UID even if another user made
+    // that, and deletes through links in it.
+    if (!is_of_5(library)) return;
+    const char* tmpdir = std::getenv("TMPDIR");
+    if (tmpdir) tmpdir_ = tmpdir;
+    try {
+        folder_ = OwnFolder::unique((tmpdir_.empty() ? "/tmp" : tmpdir_) + "/convoy-mpi-", "set TMPDIR to another");
+    } catch (const Error& error) {
+        std::fprintf(stderr, "warning: there is no safe folder for OpenMPI: %s\n", error.what());
+        return;
+    }
+    setenv("TMPDIR", folder_->path().c_str(), 1);
 }
 
 SingleProcess::~SingleProcess() {
     for (const char* name : set_) unsetenv(name);
+    if (!folder_) return;
+    tmpdir_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmpdir_.c_str(), 1);
 }
 
 }  // namespace convoy

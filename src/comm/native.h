@@ -2,9 +2,11 @@
 #pragma once
 #include <mpi.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/own_folder.h"
 #include "comm/comm.h"
 #include "comm/segments.h"
 
@@ -18,6 +20,7 @@ struct Comm::Native {
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
     std::string host;
     std::shared_ptr<SegmentFolder> segment_folder;  ///< made before MPI starts
+    std::optional<OwnFolder> folder;                ///< of OpenMPI 5 in a process without a launcher
     std::vector<std::string> segments;              ///< removed names of this node's segments; on local rank 0
 };
 

@@ -84,6 +84,29 @@ TEST_F(LauncherEnvironment, AProcessWithoutALauncherStartsAlone) {
         EXPECT_EQ(value(name), "not set") << name << ": what this process starts must not inherit it";
 }
 
+// OpenMPI 5 uses the folder /tmp/ompi.HOST.UID of anybody, and deletes through links in it.
+TEST_F(LauncherEnvironment, OpenMpi5GetsAFolder) {
+    const TempDir dir;
+    const char* before = std::getenv("TMPDIR");
+    const std::string restored = before ? before : "";
+    for (const std::string& given : {dir.path(), std::string()}) {
+        given.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", given.c_str(), 1);
+        std::optional<OwnFolder> folder;
+        {
+            const SingleProcess single("Open MPI v5.0.7, package: Debian OpenMPI");
+            folder = single.folder();
+            ASSERT_TRUE(folder);
+            EXPECT_EQ(value("TMPDIR"), folder->path());
+            EXPECT_EQ(folder->path().rfind((given.empty() ? "/tmp" : given) + "/convoy-mpi-", 0), 0u);
+            EXPECT_EQ(std::filesystem::status(folder->path()).permissions(), std::filesystem::perms::owner_all);
+        }
+        EXPECT_EQ(value("TMPDIR"), given.empty() ? "not set" : given);
+        EXPECT_FALSE(folder->remove());
+    }
+    restored.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", restored.c_str(), 1);
+    EXPECT_FALSE(SingleProcess("Open MPI v4.1.4").folder());
+}
+
 TEST_F(LauncherEnvironment, ALaunchedRankIsLeftToItsLauncher) {
     for (const char* rank : ranks) {
         setenv(rank, "0", 1);
@@ -174,6 +197,16 @@ TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
     EXPECT_NE(f.code, 0);
     EXPECT_EQ(count(f.err, "which is a link"), 1) << f.err;
     EXPECT_EQ(f.out, "");
+}
+
+TEST(Launcher, ASingleProcessLeavesNoFileBehind) {
+    const TempDir dir;
+    const std::string temporary = dir.path("temporary");
+    std::filesystem::create_directory(temporary);
+    const Finished f = run("TMPDIR=" + temporary + " " + sibling("convoy") +
+                           " convert synthetic --images 10 --test-images 2 --size 8x8x3 --to " + dir.path("data"));
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_TRUE(std::filesystem::is_empty(temporary));
 }
 
 // Single processes share one job number, so those that start at the same moment would make and
