@@ -42,19 +42,19 @@ Grace launcher_grace() { return launcher_grace(mpi_library()); }
 
 namespace {
 
-/// Returns this process's rank as the launcher set it; null without a launcher.
-const char* rank_in_environment() {
-    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+/// Returns this process's rank as a launcher of MPI set it; null without one.
+const char* rank_in_mpi() {
+    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
         if (const char* rank = std::getenv(variable)) return rank;
     return nullptr;
 }
 
 }  // namespace
 
-bool is_launched() { return rank_in_environment(); }
+bool is_launched() { return rank_in_mpi(); }
 
 int launched_rank() {
-    const char* rank = rank_in_environment();
+    const char *in_mpi = rank_in_mpi(), *rank = in_mpi ? in_mpi : std::getenv("SLURM_PROCID");
     return rank ? std::atoi(rank) : 0;
 }
 

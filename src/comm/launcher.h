@@ -24,7 +24,8 @@ Grace launcher_grace();
 /// …"). Libraries other than OpenMPI count as its version 4.
 Grace launcher_grace(const std::string& library);
 
-/// Returns true if the environment says that a launcher started this process.
+/// Returns true if the environment says that a launcher of MPI started this process. Slurm's
+/// SLURM_PROCID does not say so, because batch scripts and shells of jobs have it, too.
 bool is_launched();
 
 /// Returns this process's rank from the launcher's environment, before MPI starts; 0 without a

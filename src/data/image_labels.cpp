@@ -35,14 +35,14 @@ std::string first_of(const ListedImage& image) {
     return "'" + shortened(image.label) + "' (of " + shortened(image.name) + ")";
 }
 
-/// Throws if ids are numbers, but not those of their lines: a label could then mean either.
-void check_numbered_ids(const ClassTable& table, const std::string& file) {
-    if (!std::ranges::all_of(table.ids, is_number)) return;
+/// Throws if an id or a name is a number, but not that of its line: a label could then mean either.
+void check_numbers(const ClassTable& table, const std::string& file) {
     for (size_t i = 0; i < table.ids.size(); ++i)
-        if (number_of(table.ids[i]) != int64_t(i))
-            fail(Exit::bad_input, file + ": labels and ids are numbers, but line " + std::to_string(i + 1) +
-                                      " has the id " + shortened(table.ids[i]) +
-                                      "; list the classes in the order 0, 1, 2 and so on");
+        for (const std::string& text : {table.ids[i], table.names[i]})
+            if (is_number(text) && number_of(text) != int64_t(i))
+                fail(Exit::bad_input, file + ": the labels are numbers, and line " + std::to_string(i + 1) +
+                                          ", which is class " + std::to_string(i) + ", says " + shortened(text) +
+                                          "; list the classes in the order 0, 1, 2 and so on");
 }
 
 void set_numbers(ImageList& list, int64_t classes) {
@@ -62,7 +62,7 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
     if (train.numbered) {
         int64_t most = 0;
         for (const ListedImage& image : train.images) most = std::max(most, number_of(image.label));
-        check_numbered_ids(named, file);
+        check_numbers(named, file);
         ClassTable table = named;
         table.numbered = true;
         for (int64_t i = 0; file.empty() && i <= std::min(most, most_classes); ++i)

@@ -114,7 +114,7 @@ struct ClassTable {
 /// Returns the classes of the training images, and sets the images' class_index. Classes are the
 /// sorted labels; if labels are numbers, these are the class indices. `file` has the names, a line
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
-/// no line there, or if labels are numbers and the ids other numbers than the lines'.
+/// no line there, or if labels are numbers and an id or a name is another number than its line's.
 ClassTable name_classes(ImageList& train, const std::string& file);
 /// Sets the class_index of test images. If all test labels are numbers, they are class indices. But
 /// if the training labels are no class indices and one of them is also a test label, test labels

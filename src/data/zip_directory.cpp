@@ -55,6 +55,8 @@ Directory find_directory(const InputBytes& file) {
         const std::vector<uint8_t> end64 = read(file, number(end - locator_bytes + 8, 8), uint64_t(end64_bytes));
         if (number(end64.data(), 4) != 0x06064b50) refuse(file, "has a damaged zip directory");
         behind = number(end - locator_bytes + 8, 8);
+        if (behind + uint64_t(end64_bytes + locator_bytes) != uint64_t(start + at))
+            refuse(file, "its zip directory is not at its end");
         found = {number(&end64[48], 8), number(&end64[40], 8), number(&end64[32], 8)};
     }
     if (found.bytes > uint64_t(most_directory_bytes))

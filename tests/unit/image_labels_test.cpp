@@ -170,13 +170,15 @@ TEST_F(ImageLabels, NumberedTestLabelsAreFoldersOfThatName) {
         write_file(dir_.path("classes.txt"), lines);
         return name_classes(numbered, dir_.path("classes.txt"));
     };
-    for (const char* lines : {"0 tench\n1 goldfish\n2 shark\n", "n07 tench\nn05 goldfish\n2 shark\n"}) {
+    for (const char* lines :
+         {"0 tench\n1 goldfish\n2 shark\n", "n07 tench\nn05 goldfish\n2 shark\n", "a 0\nb 1\nc 2\n"}) {
         const ClassTable by_number = named_by(lines);
         ASSERT_EQ(numbered.images[0].class_index, 1);
         EXPECT_EQ(indices("1/x.jpg 1\n2/x.jpg 2\n", by_number), (std::vector<int32_t>{1, 2}));
     }
-    for (const char* lines : {"1 tench\n2 goldfish\n3 shark\n", "1 tench\n0 goldfish\n2 shark\n"})
-        EXPECT_EQ("", problem_of_error(Exit::bad_input, {"classes.txt", "line 1 has the id 1", "0, 1, 2"},
+    for (const char* lines :
+         {"1 tench\n2 goldfish\n3 shark\n", "1 tench\n0 goldfish\nother shark\n", "a 1\nb 0\nc 2\n"})
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {"classes.txt", "line 1, which is class 0, says 1", "0, 1, 2"},
                                        [&] { named_by(lines); }));
 }
 

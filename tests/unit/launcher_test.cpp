@@ -110,8 +110,15 @@ TEST_F(LauncherEnvironment, OpenMpi5GetsAFolder) {
 TEST_F(LauncherEnvironment, ALaunchedRankIsLeftToItsLauncher) {
     for (const char* rank : ranks) {
         setenv(rank, "0", 1);
+        // Each batch script has SLURM_PROCID. OpenMPI would start its daemon there.
+        const bool launched = rank != std::string("SLURM_PROCID");
         const SingleProcess single;
-        for (const char* name : {isolated, folders, messages, transports}) EXPECT_EQ(value(name), "not set") << rank;
+        for (const char* name : {isolated, folders, messages, transports})
+            EXPECT_EQ(value(name) == "not set", launched) << rank;
+        EXPECT_EQ(is_launched(), launched);
+        EXPECT_EQ(launched_rank(), 0);
+        setenv(rank, "3", 1);
+        EXPECT_EQ(launched_rank(), 3) << rank;
         unsetenv(rank);
     }
 }
