@@ -121,7 +121,8 @@ Comm::~Comm() {
         if (*c != MPI_COMM_NULL) MPI_Comm_free(c);
     if (!starts_mpi_) return;
     MPI_Finalize();
-    if (native_->folder) (void)native_->folder->remove();
+    if (!native_->folder) return;
+    [[maybe_unused]] const std::error_code ignored = native_->folder->remove();
 }
 
 int Comm::rank() const { return native_->rank; }
