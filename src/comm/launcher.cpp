@@ -58,6 +58,25 @@ int launched_rank() {
     return rank ? std::atoi(rank) : 0;
 }
 
+namespace {
+
+/// Returns the first of `folder` and those above it in which another user may rename, and so put
+/// another folder in the place of one there, and why; nothing if there is none. `writers`: the
+/// others that count, S_IWGRP or S_IWOTH. Ids of people begin at 1000.
+std::optional<std::pair<std::string, const char*>> unsafe_folder(std::filesystem::path folder, mode_t writers) {
+    constexpr uid_t first_person = 1000;
+    struct stat found;
+    for (; ::stat(folder.c_str(), &found) == 0; folder = folder.parent_path()) {
+        if (found.st_uid >= first_person && found.st_uid != ::geteuid()) return {{folder, "belongs to another user"}};
+        if ((found.st_mode & writers) && !(found.st_mode & S_ISVTX))
+            return {{folder, "may be written by others, and has no sticky bit"}};
+        if (folder == folder.root_path() || folder.empty()) break;
+    }
+    return {};
+}
+
+}  // namespace
+
 void check_session_folder() {
     const char* folder = std::getenv("OMPI_MCA_orte_top_session_dir");
     struct stat found;
@@ -69,16 +88,8 @@ void check_session_folder() {
     if (S_ISLNK(found.st_mode)) refuse(folder, "is a link");
     if (found.st_uid != ::geteuid()) refuse(folder, "belongs to another user");
     if (found.st_mode & (S_IWGRP | S_IWOTH)) refuse(folder, "may be written by others");
-    // Checks the folders above, too: a user who may rename in one of them can put another folder
-    // here. Ids of people begin at 1000.
-    constexpr uid_t first_person = 1000;
-    for (std::filesystem::path above = std::filesystem::path(folder).parent_path(); ::stat(above.c_str(), &found) == 0;
-         above = above.parent_path()) {
-        if (found.st_uid >= first_person && found.st_uid != ::geteuid()) refuse(above, "belongs to another user");
-        if ((found.st_mode & S_IWOTH) && !(found.st_mode & S_ISVTX))
-            refuse(above, "may be written by others, and has no sticky bit");
-        if (above == above.root_path() || above.empty()) break;
-    }
+    if (const auto unsafe = unsafe_folder(std::filesystem::path(folder).parent_path(), S_IWOTH))
+        refuse(unsafe->first, unsafe->second);
 }
 
 void ask_no_display() { setenv("HWLOC_COMPONENTS", "-gl", 0); }
@@ -101,8 +112,10 @@ SingleProcess::SingleProcess(const std::string& library) {
     if (!is_of_5(library)) return;
     const char* tmpdir = std::getenv("TMPDIR");
     if (tmpdir) tmpdir_ = tmpdir;
+    // OpenMPI uses the folder by its path until it ends.
+    const bool safe = tmpdir_.starts_with('/') && !unsafe_folder(tmpdir_, S_IWGRP | S_IWOTH);
     try {
-        folder_ = OwnFolder::unique((tmpdir_.empty() ? "/tmp" : tmpdir_) + "/convoy-mpi-", "set TMPDIR to another");
+        folder_ = OwnFolder::unique((safe ? tmpdir_ : "/tmp") + "/convoy-mpi-", "set TMPDIR to another");
     } catch (const Error& error) {
         std::fprintf(stderr, "warning: there is no safe folder for OpenMPI: %s\n", error.what());
         return;

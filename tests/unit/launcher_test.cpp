@@ -103,6 +103,15 @@ TEST_F(LauncherEnvironment, OpenMpi5GetsAFolder) {
         EXPECT_EQ(value("TMPDIR"), given.empty() ? "not set" : given);
         EXPECT_FALSE(folder->remove());
     }
+    // Others may rename in such a folder, and OpenMPI uses the path.
+    std::filesystem::permissions(dir.path(), std::filesystem::perms::group_write, std::filesystem::perm_options::add);
+    for (const std::string& unsafe : {dir.path(), std::string("relative")}) {
+        setenv("TMPDIR", unsafe.c_str(), 1);
+        const SingleProcess single("Open MPI v5.0.7");
+        ASSERT_TRUE(single.folder());
+        EXPECT_EQ(single.folder()->path().rfind("/tmp/convoy-mpi-", 0), 0u);
+        EXPECT_FALSE(single.folder()->remove());
+    }
     restored.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", restored.c_str(), 1);
     EXPECT_FALSE(SingleProcess("Open MPI v4.1.4").folder());
 }
