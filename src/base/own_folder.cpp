@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/durable.h"
 #include "base/error.h"
@@ -133,6 +134,33 @@ std::error_code OwnFolder::remove_only(const std::vector<std::string>& names) co
         if (const std::error_code kept = folder_.remove_tree(name); kept) return kept;
     const bool removed = ::unlinkat(above_.fd(), name_of(path()).c_str(), AT_REMOVEDIR) == 0;
     return removed ? std::error_code() : std::error_code(errno, std::generic_category());
+}
+
+namespace {
+
+/// Returns true if root of the namespace above has an id in this process's user namespace.
+bool maps_root() {
+    std::ifstream map("/proc/self/uid_map");
+    int64_t here = 0, above = 0, count = 0;
+    bool any = false;
+    for (; map >> here >> above >> count; any = true)
+        if (above == 0) return true;
+    return !any;  // a kernel without user namespaces
+}
+
+/// Returns the id that the kernel shows for users who have none in this namespace.
+uid_t id_of_unmapped_users() {
+    uid_t id = 65534;
+    std::ifstream("/proc/sys/kernel/overflowuid") >> id;
+    return id;
+}
+
+}  // namespace
+
+bool is_another_person(uid_t owner) {
+    constexpr uid_t first_person = 1000;
+    if (owner < first_person || owner == ::geteuid()) return false;
+    return maps_root() || owner != id_of_unmapped_users();
 }
 
 }  // namespace convoy

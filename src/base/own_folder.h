@@ -1,6 +1,8 @@
 // Working folders in places where other users can also make files: /tmp, a scratch disk, a group's
 // folder.
 #pragma once
+#include <sys/types.h>
+
 #include <string>
 #include <system_error>
 #include <utility>
@@ -53,5 +55,10 @@ private:
     std::string advice_;
     HeldFolder above_, folder_;
 };
+
+/// Returns true if `owner` is a person other than this user. Ids below 1000 are root's and the
+/// system's. In a user namespace that does not map root, as rootless containers have, root's files
+/// show the same id as all other users who are not mapped. That id then counts as root's.
+bool is_another_person(uid_t owner);
 
 }  // namespace convoy

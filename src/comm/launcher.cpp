@@ -62,12 +62,11 @@ namespace {
 
 /// Returns the first of `folder` and those above it in which another user may rename, and so put
 /// another folder in the place of one there, and why; nothing if there is none. `writers`: the
-/// others that count, S_IWGRP or S_IWOTH. Ids of people begin at 1000.
+/// others that count, S_IWGRP or S_IWOTH.
 std::optional<std::pair<std::string, const char*>> unsafe_folder(std::filesystem::path folder, mode_t writers) {
-    constexpr uid_t first_person = 1000;
     struct stat found;
     for (; ::stat(folder.c_str(), &found) == 0; folder = folder.parent_path()) {
-        if (found.st_uid >= first_person && found.st_uid != ::geteuid()) return {{folder, "belongs to another user"}};
+        if (is_another_person(found.st_uid)) return {{folder, "belongs to another user"}};
         if ((found.st_mode & writers) && !(found.st_mode & S_ISVTX))
             return {{folder, "may be written by others, and has no sticky bit"}};
         if (folder == folder.root_path() || folder.empty()) break;

@@ -11,6 +11,7 @@
 
 #include "base/file_error.h"
 #include "base/folder.h"
+#include "base/own_folder.h"
 #include "base/shell_word.h"
 #include "base/text.h"
 #include "data/input_bytes.h"
@@ -153,8 +154,7 @@ std::string warning_of_owner(const HeldFolder& run, const std::string& option) {
 std::string warning_of_parent(const HeldFolder& run) {
     struct stat status{};
     if (::fstatat(run.fd(), "..", &status, 0) != 0) return "";
-    constexpr uid_t first_person = 1000;
-    if (status.st_uid >= first_person && status.st_uid != ::geteuid())
+    if (is_another_person(status.st_uid))
         return run.shown() + formatted(
                                  ": the folder above belongs to another user (uid %u), who can rename it, and put "
                                  "another folder in its place; choose another --output unless you share it",

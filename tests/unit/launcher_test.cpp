@@ -215,6 +215,22 @@ TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
     EXPECT_EQ(f.out, "");
 }
 
+// Rootless containers run jobs like this. There, /tmp shows the owner 65534 and not root.
+TEST(Launcher, AJobInAUserNamespaceThatDoesNotMapRootStarts) {
+    const std::string as_a_user = "setpriv --reuid=23459 --regid=23459 --clear-groups env HOME=/nonexistent ",
+                      in_a_namespace = as_a_user + "unshare --user --map-user=23459 --map-group=23459 ";
+    if (::geteuid() != 0 || run(in_a_namespace + "true").code != 0)
+        GTEST_SKIP() << "needs root, setpriv, and user namespaces for all users";
+    if (run(as_a_user + "test -x " + sibling("convoy")).code != 0)
+        GTEST_SKIP() << "other users cannot reach the executable";
+    ASSERT_EQ(run(in_a_namespace + "stat --format=%u /tmp").out, "65534\n");
+    const Finished f = run(with_limit(in_a_namespace + "mpirun --oversubscribe --bind-to none -np 2 " +
+                                          sibling("convoy") + " comm-test --device cpu --steps 2",
+                                      60));
+    EXPECT_EQ("", failure(f));
+    EXPECT_EQ(f.err, "");
+}
+
 TEST(Launcher, ASingleProcessLeavesNoFileBehind) {
     const TempDir dir;
     const std::string temporary = dir.path("temporary");
