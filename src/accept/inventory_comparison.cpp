@@ -158,8 +158,8 @@ void compare_units(const std::vector<Unit>& units, Findings& findings) {
     }
 }
 
-/// Adds faults that need no comparison, unless a comparison has found the same fact. A warning
-/// about all of several units blames none of them.
+/// Adds faults that need no comparison, unless a comparison has found the same fact. If there
+/// are several units and all have the same warning, it blames none of them.
 void add_faults(const std::vector<Unit>& units, const std::function<std::vector<Fault>(const Unit&)>& faults_of,
                 const std::string& plural, Findings& findings) {
     const std::string all = units.size() == 2 ? "both" : "all " + std::to_string(units.size());

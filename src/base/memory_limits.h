@@ -14,7 +14,7 @@ struct MemoryLimit {
     std::string remedy;  ///< advice for the end of a message: how to raise the limit; empty: impossible
     /// the same text in all processes that share the limit; empty: it applies to this process alone
     std::string group;
-    bool shared_counts = true;  ///< false: only memory of one process alone counts
+    bool shared_counts = true;  ///< false: memory shared by processes does not count
 };
 
 /// Returns all limits; empty if the system reports none. `root` is put before /proc and the mount

@@ -57,8 +57,8 @@ private:
 };
 
 /// Returns true if `owner` is a person other than this user. Ids below 1000 are root's and the
-/// system's. In a user namespace that does not map root, as rootless containers have, root's files
-/// show the same id as all other users who are not mapped. That id then counts as root's.
+/// system's. A rootless container has a user namespace in which the host's root has no id. Files of
+/// the host's root then show the id of all users who have none there, which counts as root's.
 bool is_another_person(uid_t owner);
 
 }  // namespace convoy

@@ -151,7 +151,7 @@ void add_rates(OptionTable& t, TrainOptions& o) {
              Choices<bool>{{"step", false},
                            {"kilostep", true,
                             "--lr and --weight-decay are per 1,024 samples, and are divided by "
-                            "1 + 1 / (1 - momentum), the factor of Nesterov momentum"}},
+                            "1 + 1 / (1 - momentum), as in airbench"}},
              "UNIT", "{}");
     t.number("norm-shift-lr", s.norm_shift_rate, 1, {1e-6, 1e6}, "F",
              "learning rate of batch norms' shifts, as a multiple of --lr");

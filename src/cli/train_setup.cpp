@@ -25,8 +25,8 @@ namespace {
 /// with momentum.
 bool per_kilostep(const TrainOptions& o) { return o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam; }
 
-/// Returns the divisor of --lr-unit kilostep: samples, times the growth of a step under Nesterov
-/// momentum and a constant gradient.
+/// Returns the divisor of --lr-unit kilostep, as airbench defines this unit: 1024 samples times
+/// 1 + 1 / (1 - momentum).
 double kilostep(const TrainOptions& o) { return 1024 * (1 + 1 / (1 - o.momentum)); }
 
 /// Returns the weight decay of a step at a rate of 1 or, decoupled, at the base rate.

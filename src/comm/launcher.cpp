@@ -60,9 +60,9 @@ int launched_rank() {
 
 namespace {
 
-/// Returns the first of `folder` and those above it in which another user may rename, and so put
-/// another folder in the place of one there, and why; nothing if there is none. `writers`: the
-/// others that count, S_IWGRP or S_IWOTH.
+/// Looks for a folder in which another user may rename entries, and so exchange them: in `folder`
+/// and in all folders above it. Returns the first one with the reason; nothing if there is none.
+/// `writers`: the permissions that matter, S_IWGRP or S_IWOTH.
 std::optional<std::pair<std::string, const char*>> unsafe_folder(std::filesystem::path folder, mode_t writers) {
     struct stat found;
     for (; ::stat(folder.c_str(), &found) == 0; folder = folder.parent_path()) {

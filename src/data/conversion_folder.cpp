@@ -113,9 +113,9 @@ void check_content(const HeldFolder& folder) {
         fail(Exit::usage, folder.shown() + ": is not empty, and no conversion was begun in it; " + advice);
 }
 
-/// Lets only the owner into the folder. A conversion makes a closed one. Throws Exit::usage if
-/// others could enter one with content: it came from elsewhere, and they may have its files open.
-/// Does nothing where the file system keeps no modes.
+/// Lets only the owner into the folder. Throws Exit::usage if it has content and others could enter
+/// it. No conversion made such a folder, and others may have its files open. Does nothing where the
+/// file system keeps no modes.
 void close_to_others(const HeldFolder& folder) {
     constexpr mode_t others = S_IRWXG | S_IRWXO;
     struct stat before{}, after{};

@@ -98,8 +98,8 @@ struct MembersByName {
         return found;
     }
 
-    /// Returns the members whose full name ends with "/" and `path`, and those whose full name
-    /// follows a "/" in `path`, in their order. Uses binary search, because there may be millions.
+    /// Returns the members whose full name ends with "/" and `path`, and those whose full name,
+    /// with "/" before it, ends `path`. Uses binary search, because there may be millions.
     std::vector<const ListedImage*> ending_alike(const std::string& path) const {
         const std::string tail = "/" + path;
         std::vector<const ListedImage*> found;

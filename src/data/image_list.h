@@ -116,9 +116,9 @@ struct ClassTable {
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
 /// no line there, or if labels are numbers and an id or a name is another number than its line's.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. If all test labels are numbers, they are class indices. But
-/// if the training labels are no class indices and one of them is also a test label, test labels
-/// are looked up among the training labels and names. Throws Exit::bad_input for a class that the
+/// Sets the class_index of test images. Test labels are class indices if they all are numbers, and
+/// the training labels are class indices or share no label with them. Otherwise, test labels are
+/// looked up among the training labels and names. Throws Exit::bad_input for a class that the
 /// training images do not have, and for indices if the classes are `reordered`.
 void find_classes(ImageList& test, const ClassTable& classes);
 

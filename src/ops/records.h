@@ -78,7 +78,8 @@ struct EvalTotals {
 /// the batch is mixed, the arrays have n + 1 elements: the last is the partner of the last image.
 struct StagedBatch {
     /// u8 or f32 pixels. Image i begins at places[i].offset bytes, a multiple of the pixels' size.
-    /// Rows that the crop does not read may be missing, but the offset counts them: it may be < 0
+    /// The first rows of an image may be missing if the crop does not read them. The offset is then
+    /// where row 0 would begin, and may be < 0
     const void* images;
     const int32_t* labels;     ///< [n]
     const int32_t* samples;    ///< [n]: index of each sample in the split, from which its draws follow

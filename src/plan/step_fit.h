@@ -21,10 +21,10 @@ struct FittedStep {
 };
 
 /// Fits the model to these measurements. If several of them determine a value, it is their median.
-/// - Times of one rank: a line through the measurements on the smallest number of ranks. If that
-///   number is above 1 and has measurements of one batch only, but others have more batches, the
-///   line goes through all measurements. The predicted cost of all-reduces is subtracted first. If
-///   only one batch was measured at all, time is proportional to the batch.
+/// - Times of one rank: a line through the measurements on the smallest number of ranks. A line
+///   needs two batch sizes. If that number is above 1 and was measured with one batch size only,
+///   the line goes through the measurements on all numbers of ranks. The predicted cost of
+///   all-reduces is subtracted first. With only one batch size in all, time is proportional to it.
 /// - Loss of a full node: from runs on several ranks of one node.
 /// - Interference: from runs on several nodes. If even an interference of 1 does not explain their
 ///   time, the network's share is fitted too.
