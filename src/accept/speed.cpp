@@ -105,9 +105,8 @@ void add_figures(const RankSpeed& rank, int index, const RatesOfKind& kind, Leve
         r.add({.name = name, .unit = unit, .value = value, .host = rank.host, .rank = index});
 }
 
-/// Blames a rank that is too slow while it works alone, or else one that is too slow beside the
-/// others. If its kind has few ranks, it must be slow in both cases to be blamed for the first,
-/// because a single rate may be noise.
+/// Blames a rank that is too slow alone, or too slow beside the others. If its kind has few ranks,
+/// a rank that is too slow only alone is not blamed, because a single rate may be noise.
 /// `certain`: a slow rank has a slow device, and not just a disturbed machine.
 void judge(const RankSpeed& rank, const RatesOfKind& kind, bool certain, LevelResult& r) {
     const std::string condition = condition_of(rank);

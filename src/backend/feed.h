@@ -44,10 +44,9 @@ public:
     /// Returns true if claim() would not wait for the device.
     virtual bool ready() = 0;
     /// Returns a host buffer for the next batch, with room for `image_bytes` of images. Waits for
-    /// the device if it must. Up to ahead + 1 batches may be claimed and not yet taken. The last
-    /// of them may get the buffer of the batch that was taken last. Before that claim, launch all
-    /// steps that read that batch. A buffer stays valid until a claim after its take() reuses it.
-    /// The feed grows if it must. Throws Exit::out_of_memory; the feed is unusable then.
+    /// the device if it must. The ahead + 1 buffers are used in turn, so that batch 3 gets the
+    /// buffer of batch 0 if `ahead` is 2. Take batch 0 and launch the step that reads it before.
+    /// Grows the buffer if it must. Throws Exit::out_of_memory; the feed is then unusable.
     virtual HostBatch claim(size_t image_bytes) = 0;
     /// Starts to time the next step. Its data_seconds end when it has gathered its batch.
     virtual void begin_step() = 0;

@@ -18,9 +18,9 @@ namespace convoy {
 /// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
 /// Locks the file until this process closes it or ends, also by kill -9. Returns false if another
-/// process has locked it. Returns true without a lock if the file system has no locks, or if a
-/// process has locked the file for reading, as any user who may read it can. After true, errno is 0
-/// if this process has the lock, and else says why it has none.
+/// process has locked it. Returns true without a lock in two cases: the file system has no
+/// locks, or another process holds a read lock. Every user who may read the file can take a read
+/// lock. After true, errno is 0 if this process has the lock, and else says why it has none.
 bool lock_file(int fd);
 /// Returns why lock_file() has returned true without a lock. `code`: the errno that it has set.
 std::string why_unlocked(int code);

@@ -34,9 +34,9 @@ HeldFolder folder_above(const std::string& path, const char* purpose) try {
 }
 
 /// Makes a trial file beside the folder, with a mode that lets only its owner write. Returns true
-/// if the file system shows the folder's owner for the trial file, too, and all write permissions
-/// of the folder. Network file systems may show one owner for several users; FAT and CIFS keep no
-/// modes.
+/// if the trial file is shown with the folder's owner, and with every permission to write that the
+/// folder has. The folder's owner and mode then say nothing about who made it. Network file systems
+/// may show one owner for several users; FAT and CIFS keep no modes.
 bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const struct stat& folder) {
     const std::string trial = name + "-" + random_name(6);
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

@@ -39,8 +39,8 @@ public:
     /// as make_or_take() does.
     HeldFolder subfolder(const std::string& name) const;
     /// Removes the folder and its content; for folders of unique(). Follows no links. Removes
-    /// nothing if another folder has its path. If another folder gets the path meanwhile, removes
-    /// it only if it is empty.
+    /// nothing if another folder has its path. If another folder gets the path meanwhile, that
+    /// folder is removed only if it is empty.
     std::error_code remove() const;
     /// Removes these entries in this order, and then the folder if nothing else is in it. Otherwise
     /// works like remove(). Use it for a folder that this process did not make, because users may
@@ -57,8 +57,8 @@ private:
 };
 
 /// Returns true if `owner` is a person other than this user. Ids below 1000 are root's and the
-/// system's. A rootless container has a user namespace in which the host's root has no id. Files of
-/// the host's root then show the id of all users who have none there, which counts as root's.
+/// system's. In a rootless container, the host's root may have no id. Files of all users without an
+/// id then show the same owner, usually 65534. This owner counts as root.
 bool is_another_person(uid_t owner);
 
 }  // namespace convoy

@@ -74,8 +74,8 @@ std::string secret_file(const HeldFolder& folder) {
     return cache.empty() ? "" : cache + "/conversion-" + digest_of(Digest::Kind::sha256, path.data(), path.size());
 }
 
-/// Puts a new secret in that file, and returns it. If it cannot be written, nothing continues this
-/// conversion.
+/// Puts a new secret in that file, and returns it. If it cannot be written, a later run cannot
+/// continue this conversion.
 std::string new_secret(const std::string& file) {
     std::string secret = "with secret " + random_name(mark_characters);
     make_folder_of(file);

@@ -98,8 +98,8 @@ struct MembersByName {
         return found;
     }
 
-    /// Returns the members whose full name ends with "/" and `path`, and those whose full name,
-    /// with "/" before it, ends `path`. Uses binary search, because there may be millions.
+    /// Returns the members whose full name ends in `path`, or in whose full name `path` ends, as
+    /// a/b.png ends in b.png. Uses binary search, because there may be millions.
     std::vector<const ListedImage*> ending_alike(const std::string& path) const {
         const std::string tail = "/" + path;
         std::vector<const ListedImage*> found;

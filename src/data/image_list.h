@@ -114,11 +114,12 @@ struct ClassTable {
 /// Returns the classes of the training images, and sets the images' class_index. Classes are the
 /// sorted labels; if labels are numbers, these are the class indices. `file` has the names, a line
 /// "ID NAME" per class; if it is empty, labels are the names. Throws Exit::bad_input if a label has
-/// no line there, or if labels are numbers and an id or a name is another number than its line's.
+/// no line there, or if labels are numbers and the id or name of line k (from 0) is a number, but
+/// not k.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. Test labels are class indices if they all are numbers, and
-/// the training labels are class indices or share no label with them. Otherwise, test labels are
-/// looked up among the training labels and names. Throws Exit::bad_input for a class that the
+/// Sets the class_index of test images. Looks their labels up among the training labels and names.
+/// But if all test labels are numbers, they are class indices, unless the training labels are names
+/// and include one of these numbers. Throws Exit::bad_input for a class that the
 /// training images do not have, and for indices if the classes are `reordered`.
 void find_classes(ImageList& test, const ClassTable& classes);
 

@@ -71,8 +71,8 @@ CONVOY_HD float sixths_of(const Colour& c, float most, float range) {
     return (red ? 0 : of_most) + (rises - falls) / (range > 0 ? range : 1);
 }
 
-/// Returns a channel at a hue that is `sixths` (0 to 12) past the one where the channel begins to
-/// fall. The unit is a sixth of a turn.
+/// Returns the value of a channel. `sixths` is the distance from the hue where this channel begins
+/// to fall (for red: yellow) to the colour's hue, in sixths of a turn, from 0 to 12.
 CONVOY_HD float channel_at(float sixths, float most, float range) {
     const float turned = sixths - (sixths >= 6 ? 6.0f : 0.0f);
     return most - range * within(0, smaller(turned, 4 - turned), 1);

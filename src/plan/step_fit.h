@@ -21,10 +21,10 @@ struct FittedStep {
 };
 
 /// Fits the model to these measurements. If several of them determine a value, it is their median.
-/// - Times of one rank: a line through the measurements on the smallest number of ranks. A line
-///   needs two batch sizes. If that number is above 1 and was measured with one batch size only,
-///   the line goes through the measurements on all numbers of ranks. The predicted cost of
-///   all-reduces is subtracted first. With only one batch size in all, time is proportional to it.
+/// - Times of one rank: a line through the measurements on one rank, or else on the smallest number
+///   of ranks. If the latter all have the same batch size, the line goes through all measurements.
+///   The predicted cost of all-reduces is subtracted first. If all measurements have the same batch
+///   size, time is proportional to the batch.
 /// - Loss of a full node: from runs on several ranks of one node.
 /// - Interference: from runs on several nodes. If even an interference of 1 does not explain their
 ///   time, the network's share is fitted too.
@@ -32,9 +32,9 @@ struct FittedStep {
 FittedStep fit_step(const std::vector<MeasuredStep>&, const StepWork& work, const Cluster&);
 
 /// Returns the default factors with their bounds: the medians and the 10th to 90th percentiles of
-/// DLPerf's runs (`make validate-predict` prints them). Interference is from the f32 runs, because
-/// with AMP the network's share explains more of the loss than interference can. The spread of
-/// ranks is an assumption.
+/// DLPerf's runs (`make validate-predict` prints them). Interference is from the f32 runs
+/// only, because runs with AMP lose more time than interference explains. The spread of ranks is an
+/// assumption.
 StepModel usual_factors();
 
 }  // namespace convoy

@@ -57,8 +57,8 @@ std::string line_of(const HeldFolder& folder, const std::string& name) {
     return line.substr(0, line.find('\n'));
 }
 
-/// Throws if a folder names another run, or names none but is not empty. Runs remove leftovers from
-/// their folder of checkpoints. In a run folder from elsewhere it may be a link to any folder.
+/// Throws if a folder names another run, or names none but is not empty. A run removes leftovers
+/// there. In a run folder from another person, `checkpoints` may be a link to any folder.
 void check_is_of_this_run(const HeldFolder& run, const HeldFolder& checkpoints) {
     std::error_code error;
     const std::vector<std::string> names = checkpoints.names(error);

@@ -128,8 +128,8 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
 }
 
-/// Does the same for any number of rows, in several calls of multiply_rows(). Each call prefetches
-/// one line per k: the first calls those of `ahead`, the next ones those of `then`.
+/// Does the same for any number of rows, in several calls of multiply_rows(). For each k, a
+/// call prefetches one cache line. The first calls prefetch `ahead`, and the next ones `then`.
 template <int V>
 void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
                     float* c_, size_t c_stride, bool add, const Ahead& ahead, const Ahead& then) {

@@ -14,9 +14,9 @@ namespace {
 //
 // In the schedule by panels, each thread transforms the weights for itself. It takes a slab of its
 // tiles and one panel of columns at a time. Columns are channels of the result; in the weight
-// gradient they are inputs. It takes cached_rows rows of the panel at a time, in ascending order.
-// Therefore, sums over rows have the same bits in both schedules. If there are few tiles, they take
-// far less memory than the weights. Then one slab has all tiles, which the threads fill together.
+// gradient they are inputs. The matrix product sums over a panel's rows. Both schedules add them in
+// ascending order, so that their sums have the same bits. If there are few tiles, they take far
+// less memory than the weights. Then one slab has all tiles, which the threads fill together.
 // Each thread takes a part of the columns, so that no two threads transform the same weights.
 // Thresholds were measured with two threads (tests/RESULTS.md).
 

@@ -71,10 +71,11 @@ template <size_t N> inline Vector every_other(const std::array<float, N>& c, con
 }
 
 /// The one-dimensional transforms of Toom and Cook. In two dimensions they are applied to columns,
-/// then to rows. P(x) is the product of (x - p) over the finite points. An image is multiplied by
-/// P(x) / (x - p). Weights are evaluated at p and divided by P'(p). The points p and -p share the
-/// even and the odd part. Values are in the order 0 (if it is a point), p, -p, the next p, ...,
-/// infinity.
+/// then to rows. P(x) is the product of (x - p) over the finite points. For each point p, an
+/// image's values are multiplied by the coefficients of P(x) / (x - p), and added. Weights are the
+/// coefficients of a polynomial, which is evaluated at p and divided by P'(p). The points p and -p
+/// share the even and the odd part. Values are in the order 0 (if it is a point), p, -p, the next
+/// p, ..., infinity.
 template <int M> struct Transforms {
     static constexpr int pairs = int(points_of<M>.size()), zero = M % 2 == 0, n = window<M>;
     static_assert(zero + 2 * pairs + 1 == n);

@@ -179,7 +179,8 @@ private:
             norm.forward_by = NormAlgorithm::plan;
             norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
-            // The norm's y may overwrite the pool's input: only the norm's first kernel reads it.
+            // The norm's y may have the memory of the pool's input, which only the norm's first
+            // kernel reads.
             norm.pool = before;
             algorithm(before).pool.by_norm = true;
         }
