@@ -37,15 +37,13 @@ namespace {
 int current_folder = -1;
 
 void leave_current_folder() {
-    if (::access(".", X_OK) != 0) return;  // there would be no way back
-    current_folder = ::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (current_folder >= 0 && ::chdir("/") != 0) ::_exit(int(Exit::io));
+    current_folder = open_current_folder();
+    if (::chdir("/") != 0) ::_exit(int(Exit::io));
 }
 
 [[gnu::constructor]] void return_to_current_folder() {
-    if (current_folder < 0) return;
     if (::fchdir(current_folder) != 0) {  // relative paths would lead to other files
-        std::perror("convoy: cannot return to the current folder; start in a folder of yours");
+        std::perror("convoy: the current folder cannot be entered; start in a folder of yours");
         ::_exit(int(Exit::io));
     }
     ::close(current_folder);

@@ -210,7 +210,7 @@ under_ncu() { # OPTION OF ncu... -- OPTION OF convoy bench...
   [[ ! -x run ]] || convoy=("$here/run")
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   LD_LIBRARY_PATH=${CONVOY_HOST_LIBRARY_PATH-${LD_LIBRARY_PATH:-}} "$ncu" --clock-control none --target-processes all "${options[@]}" "${convoy[@]}" \
-    bench --device cuda --tune quick --no-graph --warmup 1 --steps 1 --profile-steps 0 "${@:2}"
+    bench --device cuda --tuning quick --no-graph --warmup 1 --steps 1 --profile-steps 0 "${@:2}"
 }
 step_of_resnet50() {
   [[ -z $rehearsal ]] && echo "--model resnet50 --image-size 224x224x3 --classes 1000 --precision f16 --batch-per-rank 256" ||
@@ -254,7 +254,7 @@ on_cuda() { local filter; printf -v filter ':All/%sOn.*/cuda' "$@"; echo "${filt
 call_A() {
   run_body properties 40 properties
   run_body plan_probe 70 plan_probe f16
-  bench bench_resnet50_f16 60 100 "$(line resnet50 f16 256 --norm-by kernels --tune 15)" --peer none
+  bench bench_resnet50_f16 60 100 "$(line resnet50 f16 256 --norm-by kernels --tuning 15)" --peer none
   run_tests new_kernels 40 "$(on_cuda Resample Jittered Mixed Staged ExactSums Feed Gather Mixing Resampling)"
   local replays='All/CudaDeviceSteps.Captured*' branches='CudaBranches.AreTheSameBitsAs*:CudaBranches.AStep*'
   local device='CudaDevice.ANaN*:CudaDevice.LossScale*:CudaDevice.Nccl*'
@@ -264,7 +264,7 @@ call_A() {
   run_body plan_probe_bf16 60 plan_probe bf16
   run_tests golden_f32 50 "$(golden '' resnet18_cifar resnet18_imagenet)"
   run_body placements 25 placements
-  bench bench_resnet50_bf16 60 100 "$(line resnet50 bf16 256 --norm-by kernels --tune 15)" --peer none
+  bench bench_resnet50_bf16 60 100 "$(line resnet50 bf16 256 --norm-by kernels --tuning 15)" --peer none
   bench bench_airbench94 40 200 "$(line airbench94 bf16 1024 --norm-by kernels)" --peer none
   local all='All/Ops.*/cuda_' gradients='All/OpGradients*/cuda_' # one op each, in f32 and:
   shard_tests ops 50 "$all*:All/OpsOf.*/cuda:$all*_bf16:$all*_f16"
@@ -278,14 +278,14 @@ call_A() {
 }
 call_B() {
   bench tuned_resnet50_f16 200 200 "$(line resnet50 f16 256)" --peer none
-  bench tuned_resnet50_bf16 120 200 "$(line resnet50 bf16 256 --tune 80)" --peer none
+  bench tuned_resnet50_bf16 120 200 "$(line resnet50 bf16 256 --tuning 80)" --peer none
   run_body torch_eager 100 torch eager "resnet50 f16 256" 90
   run_body torch_compiled 200 torch compile "resnet50 f16 256" 190
   stage racecheck_norms 160 bash tests/cuda/gpu.sh sanitize racecheck norms
 }
 call_C() {
   run_body airbench94_cifar10 150 cifar10 1 2 3 4 5
-  bench pyramidnet_768 120 100 "$(line pyramidnet bf16 768 --tune 60)" --peer none
+  bench pyramidnet_768 120 100 "$(line pyramidnet bf16 768 --tuning 60)" --peer none
   run_body ncu_norms 90 ncu_norms
   run_body ncu_convolutions 150 ncu_convolutions
 }

@@ -40,6 +40,12 @@ std::vector<std::string> files_in(const std::string& folder, const std::string& 
     return names;
 }
 
+int open_current_folder() {
+    constexpr int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    const int folder = ::open("/proc/self/cwd", flags);
+    return folder >= 0 ? folder : ::open(".", flags);  // without /proc
+}
+
 bool is_there(const fs::path& path) {
     std::error_code unknown;
     return fs::exists(path, unknown);

@@ -12,6 +12,7 @@
 #include "base/shell_word.h"
 #include "base/text.h"
 #include "cli/foreign_options.h"
+#include "run/configuration.h"
 
 namespace convoy {
 namespace po = boost::program_options;
@@ -120,7 +121,8 @@ void store_config(const Options& options, const std::string& path,
         if (text.empty()) continue;
         const std::optional<KeyValue> pair = key_and_value(text);
         if (!pair) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
-        const auto& [key, value] = *pair;
+        const auto& [written, value] = *pair;
+        const std::string key = present_name(written);
         if (key == "config" || key == "help" || !known_option(options, key)) {
             const auto is_ours = [&](const std::string& name) { return known_option(options, name) != nullptr; };
             if (const std::string ours = instead_of_foreign(key, is_ours); !ours.empty())

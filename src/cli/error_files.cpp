@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/durable.h"
+#include "base/shorten.h"
 #include "base/table.h"
 #include "data/image_resize.h"
 #include "data/png_file.h"
@@ -164,9 +165,11 @@ void ReportFolder::write(const ErrorAnalysis& a, const MeasuredModel& m, const S
     for (size_t i = pictures.size(); replaces && i < ErrorAnalysis::usual_mistakes; ++i)
         folder.try_to_remove(picture_name(i));
     if (a.classes() <= most_classes_of_matrix) write("confusion.png", png_of(confusion_picture(a)));
-    write("classes.csv", bytes_of(classes_csv(a, m.class_names)));
-    write("confusion.csv", bytes_of(confusion_csv(a, m.class_names)));
-    write("mistakes.csv", bytes_of(mistakes_csv(a, m.class_names)));
+    std::vector<std::string> names = m.class_names;
+    for (std::string& name : names) name = shortened(name);  // because many rows repeat them
+    write("classes.csv", bytes_of(classes_csv(a, names)));
+    write("confusion.csv", bytes_of(confusion_csv(a, names)));
+    write("mistakes.csv", bytes_of(mistakes_csv(a, names)));
     const std::string json = errors_as_json(a, m).dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
     write("report.json", bytes_of(json));
     write("report.html", bytes_of(error_page(a, m, pictures)));

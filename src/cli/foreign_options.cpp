@@ -109,6 +109,8 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"pretrained", "is --init-from FILE here, with weights that are on this machine"},
     {"finetune", "is --init-from FILE here"},
     {"initial-checkpoint", "is --init-from FILE here"},
+    // Convoy's own before version 0.2
+    {"tune", "is --tuning here, because mpirun takes that name for itself, and reads a file of the value's name"},
 };
 
 /// Returns true if the command has every option that `hint` names.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/durable.h"
+#include "base/shorten.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -84,7 +85,9 @@ PredictionPrinter::PredictionPrinter(Format format, std::vector<std::string> cla
     : format_(format),
       class_names_(std::move(class_names)),
       most_(std::min(most, int(class_names_.size()))),
-      has_labels_(has_labels) {}
+      has_labels_(has_labels) {
+    for (std::string& name : class_names_) name = shortened(name);  // because each image repeats them
+}
 
 void PredictionPrinter::begin(const std::string& model) const {
     if (format_ == Format::json) std::printf("{\"model\": %s, \"images\": [", dumped(model).c_str());

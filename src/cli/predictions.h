@@ -39,7 +39,7 @@ private:
     std::string as_json(const Prediction&) const;
 
     const Format format_;
-    const std::vector<std::string> class_names_;
+    std::vector<std::string> class_names_;
     const int most_;
     const bool has_labels_;
     bool first_ = true;

@@ -77,7 +77,7 @@ void add_device(OptionTable& t, TrainOptions& o) {
            "compute one operation after the other on GPUs: no weight gradient at the same time as the data gradient");
     t.flag("bf16-gradients", b.bf16_gradients, "sum gradients over GPUs in bf16");
     t.choice("norm-by", b.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
-    t.parsed("tune", b.tune_seconds, "full", parse_tuning, "WHICH",
+    t.parsed("tuning", b.tune_seconds, "full", parse_tuning, "WHICH",
              "time the algorithms of each operation, once per kind of GPU or processor: full (all of them), quick "
              "(none), or for at most a time, as in 90s");
     t.choice("conv-by", b.conv_by, "measured", conv_choices(), "WAY",

@@ -163,7 +163,7 @@ size_t expected_bytes(const TrainOptions& o, const TrainingPrograms& t, int64_t 
 
 std::vector<std::string> paths_of(const ParsedOptions& parsed) {
     std::vector<std::string> paths;
-    for (const char* option : {"data", "output", "log-dir", "resume", "init-from", "config", "cluster", "timeline"})
+    for (const std::string& option : path_options())
         if (const auto given = parsed.given.find(option); given != parsed.given.end())
             paths.push_back(given->second.value);
     return paths;

@@ -78,11 +78,12 @@ Comm::Comm(int* argc, char*** argv) : Comm() {
         const SingleProcess single;
         n.folder = single.folder();
         // UCX reads ./ucx.conf when it is loaded, and another user may have put one there.
-        const Descriptor here(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-        const bool away = here.valid() && ::chdir("/") == 0;
+        const Descriptor here(open_current_folder());
+        if (!here.valid() || ::chdir("/") != 0)
+            fail(Exit::io, "the current folder cannot be entered; start in a folder of yours");
         MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
-        if (away && ::fchdir(here.fd()) != 0) {  // relative paths would lead to other files
-            std::perror("convoy: cannot return to the current folder; start in a folder of yours");
+        if (::fchdir(here.fd()) != 0) {  // relative paths would lead to other files
+            std::perror("convoy: the current folder cannot be entered; start in a folder of yours");
             MPI_Abort(MPI_COMM_WORLD, int(Exit::io));
         }
     }

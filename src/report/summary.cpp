@@ -174,7 +174,8 @@ void make_printable(RunSummary& s) {
     for (auto& [option, value] : s.options)
         for (std::string* text : {&option, &value}) *text = printable(*text);
     for (EventRow& e : s.events) {
-        for (std::string* text : {&e.iso_time, &e.kind, &e.message}) *text = printable(*text);
+        for (std::string* text : {&e.iso_time, &e.kind}) *text = shortened(printable(*text));
+        e.message = printable(e.message);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/quantile.h"
+#include "base/shorten.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "report/summary.h"
@@ -111,18 +112,20 @@ std::string as_paragraph(const RunSummary& s) {
 
 /// Inserts a column for each option that differs between runs, behind the first `at` columns. Skips
 /// options that have a column already. `unknown`: shown for runs that did not record the option.
+/// Shortens texts, because the rows are as wide as the longest.
 void insert_options(TextTable& table, const std::vector<RunSummary>& runs, size_t at, const std::string& unknown) {
     if (runs.empty()) return;
     const std::vector<std::string> columns = table.header;
     for (size_t o = 0; o < runs.front().differing.size(); ++o) {
         const std::string& option = runs.front().differing[o].first;
+        const std::string title = shortened(option);
         const bool completed = option == "epochs";  // the column "epochs" shows completed epochs, not the option
         if (!completed && std::find(columns.begin(), columns.end(), option) != columns.end()) continue;
         const auto place = ptrdiff_t(at++);
-        table.header.insert(table.header.begin() + place, completed ? "--epochs" : option);
+        table.header.insert(table.header.begin() + place, completed ? "--epochs" : title);
         for (size_t i = 0; i < runs.size(); ++i) {
             const std::string& value = runs[i].differing.at(o).second;
-            table.rows[i].insert(table.rows[i].begin() + place, value.empty() ? unknown : value);
+            table.rows[i].insert(table.rows[i].begin() + place, value.empty() ? unknown : shortened(value));
         }
     }
 }

@@ -37,13 +37,21 @@ std::string config_text(const ConfigPairs& pairs) {
     return text;
 }
 
+std::string present_name(const std::string& option) { return option == "tune" ? "tuning" : option; }
+
+const std::set<std::string>& path_options() {
+    static const std::set<std::string> options = {"data",      "output", "log-dir", "resume",
+                                                  "init-from", "config", "cluster", "timeline"};
+    return options;
+}
+
 ConfigPairs config_pairs(const std::string& text) {
     ConfigPairs pairs;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         if (line.starts_with("# ")) line.erase(0, 2);
         if (const size_t equals = line.find(" = "); equals != std::string::npos)
-            pairs.emplace_back(line.substr(0, equals), line.substr(equals + 3));
+            pairs.emplace_back(present_name(line.substr(0, equals)), line.substr(equals + 3));
     }
     return pairs;
 }

@@ -17,7 +17,12 @@ const std::set<std::string>& command_line_options();
 /// Returns "key = value" lines for --config. Options without a value, and command_line_options(),
 /// become comments.
 std::string config_text(const ConfigPairs&);
+/// Returns the present name of an option. Recipes and records before version 0.2 have `tune`.
+std::string present_name(const std::string& option);
+/// Returns the options whose values are paths.
+const std::set<std::string>& path_options();
 /// Parses a text from config_text(), the commented options too. Skips lines of another form.
+/// Options have their present names.
 ConfigPairs config_pairs(const std::string& text);
 /// Changes the value of an option that `pairs` has.
 void set_config_value(ConfigPairs& pairs, const std::string& option, const std::string& value);

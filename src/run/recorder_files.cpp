@@ -34,6 +34,8 @@ void Recorder::leave_environment_out(const std::string& before) {
         observer_.warning(folder() + ": what earlier starts of this run recorded stays there (--no-environment)");
     run_.no_environment = true;
     for (const std::string& path : run_.paths) redaction_.add_path(path);
+    for (const auto& [option, value] : config_pairs(before))  // the event of the restart names what changed
+        if (path_options().contains(option) && !value.empty()) redaction_.add_path(value);
     redaction_.add_path(folder());
     redaction_.add_hosts({comm_.host()});
     RunAttributes& all = run_.attributes;

@@ -18,7 +18,7 @@ protected:
     /// Returns options for seven steps per epoch, with dropout. The last step has five samples.
     Options of_digits(Options changes, const std::string& audit) const {
         changes.insert({{"data", dir_.path("digits")}, {"batch-size", "10"}, {"epochs", "2"}, {"crop-pad", "1"}});
-        changes.insert({{"device", "cuda"}, {"tune", "0"}, {"audit", audit}});
+        changes.insert({{"device", "cuda"}, {"tuning", "0"}, {"audit", audit}});
         return changes;
     }
     void run(int ranks, const std::string& name, const Options& options, const std::string& more = "") {

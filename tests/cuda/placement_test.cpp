@@ -38,7 +38,7 @@ protected:
         make_data(dir_.path("data"), 60, 20, "34x40x1", 10);
     }
     std::vector<double> losses(const std::string& run, const std::string& options) {
-        const Finished f = launch(2, "train --device cuda --tune quick --batch-size 12 --log-interval 1 " + trained_ +
+        const Finished f = launch(2, "train --device cuda --tuning quick --batch-size 12 --log-interval 1 " + trained_ +
                                          " --output " + dir_.path(run) + " " + options);
         EXPECT_EQ("", failure(f)) << options;
         said_ = f.out;

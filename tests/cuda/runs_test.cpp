@@ -49,7 +49,7 @@ TEST_F(CudaRuns, AreStoppedBySignalAndResumedBitForBit) {
 // device and on two, resumed before and after, with logical ranks.
 TEST_F(CudaRuns, FreezeAWhiteningBiasInTheMiddle) {
     make_data(dir_.path("colours"), 18, 4, "32x32x3", 1);
-    const std::string airbench = "train --config input/recipes/airbench94.cfg --device cuda --tune 0 --data " +
+    const std::string airbench = "train --config input/recipes/airbench94.cfg --device cuda --tuning 0 --data " +
                                  dir_.path("colours") +
                                  " --batch-size 4 --epochs 2.25 --whitening-bias-epochs 1 --log-interval 2 "
                                  "--no-eval --output ";

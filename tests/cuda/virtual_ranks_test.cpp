@@ -19,7 +19,7 @@ protected:
     /// 2, 2 and 1 of them.
     static Options as_three(Options changes) {
         changes.insert({{"virtual-ranks", "3"}, {"batch-size", "10"}, {"epochs", "1"}, {"crop-pad", "1"}});
-        if (changes.insert({"device", "cuda"}).first->second == "cuda") changes["tune"] = "0";
+        if (changes.insert({"device", "cuda"}).first->second == "cuda") changes["tuning"] = "0";
         return changes;
     }
     /// Returns options for three steps per epoch.
@@ -85,17 +85,12 @@ TEST_F(CudaVirtualRanks, AreTheSameBitsInF16WhereStepsOverflow) {
 // Muon for filters, SGD for everything else, and averages of weights; batch norm in f16.
 TEST_F(CudaVirtualRanks, AreTheSameBitsOfAirbench) {
     make_data(dir_.path("pictures"), 5, 3, "32x32x3", 2);
-    const Options options = {{"virtual-ranks", "2"},
-                             {"data", dir_.path("pictures")},
-                             {"model", "airbench94"},
-                             {"optimizer", "muon"},
-                             {"look-ahead", "2"},
-                             {"batch-size", "3"},
-                             {"epochs", "1"},
-                             {"eval-images", "1"},
-                             {"precision", "f16"},
-                             {"device", "cuda"},
-                             {"tune", "0"}};
+    const Options options = {{"virtual-ranks", "2"},  {"data", dir_.path("pictures")},
+                             {"model", "airbench94"}, {"optimizer", "muon"},
+                             {"look-ahead", "2"},     {"batch-size", "3"},
+                             {"epochs", "1"},         {"eval-images", "1"},
+                             {"precision", "f16"},    {"device", "cuda"},
+                             {"tuning", "0"}};
     run(1, "one", options);
     run(2, "two", options);
     expect_same_runs("one", "two", 2);

@@ -12,7 +12,7 @@ class Audit : public ResumeTest {
 protected:
     /// Returns options in which ranks differ in nothing but their number, with audits or without.
     static Options alike(Options changes = {}, const std::string& audit = "none") {
-        changes.insert({{"device", "cpu"}, {"threads", "1"}, {"tune", "quick"}, {"audit", audit}});
+        changes.insert({{"device", "cpu"}, {"threads", "1"}, {"tuning", "quick"}, {"audit", audit}});
         return changes;
     }
     /// Returns options of a model with batch norm, for 14 steps. Every seventh has three samples.

@@ -2,6 +2,7 @@
 // name. Pipes lie there, and a program that opens one waits until its limit of time.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -51,6 +52,17 @@ TEST_F(CurrentFolder, IsNotReadByConstructorsOfLibraries) {
     EXPECT_EQ("", failure(in_it(with_limit(convoy + " --version", 30))));
     EXPECT_EQ("", failure(in_it(with_limit(convoy + " convert synthetic --images 10 --size 4x4x1 --to made", 30))));
     EXPECT_TRUE(std::filesystem::exists(here_ + "/made/manifest.json"));
+}
+
+// Its owner may close and open it while convoy starts.
+TEST_F(CurrentFolder, ThatCannotBeEnteredEndsTheProgram) {
+    const std::string other_user = "setpriv --reuid=23459 --regid=23459 --clear-groups ";
+    if (::geteuid() != 0 || run(other_user + "test -x " + sibling("convoy")).code != 0)
+        GTEST_SKIP() << "needs root, setpriv, and an executable that others can reach";
+    ASSERT_EQ(::chmod(here_.c_str(), 0700), 0);
+    for (const char* command : {" --version", " info"})
+        EXPECT_EQ("", refusal(in_it(other_user + sibling("convoy") + command), Exit::io,
+                              {"the current folder cannot be entered; start in a folder of yours: Permission denied"}));
 }
 
 // A parallel h5py loads MPI, too.

@@ -143,6 +143,14 @@ TEST_F(Environment, OfEarlierStartsIsSaidToStay) {
               std::string::npos)
         << f.err;
     EXPECT_FALSE(read_metrics(dir_.path("run/metrics.h5")).run.contains("environment_kernel"));
+
+    // In another folder, what changed since that run is recorded without its paths.
+    std::string elsewhere =
+        train("--no-environment --max-steps 3 --resume " + dir_.path("run/checkpoints/step-000000000002.h5"));
+    elsewhere.replace(elsewhere.find("/run "), 5, "/other ");
+    ASSERT_EQ("", failure(launch(1, elsewhere)));
+    EXPECT_NE(read_file(dir_.path("other/metrics.jsonl")).find("output = run -> other"), std::string::npos);
+    EXPECT_EQ(told_by(dir_.path("other"), telling(dir_.path())), std::set<std::string>());
 }
 
 TEST_F(Environment, IsLeftOutOfMeasurements) {

@@ -52,6 +52,7 @@ const Case cases[] = {{"--no-cuda", "--device cpu"},
                       {"--arch", "--model"},
                       {"--lr-step", "--lr-step-epochs"},
                       {"--gamma", "--lr-gamma"},
+                      {"--tune", "--tuning"},
                       {"--dist-url", "mpirun -np N"},
                       {"--local_rank", "mpirun -np N"},
                       {"--nproc_per_node", "mpirun -np N"}};

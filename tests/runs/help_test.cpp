@@ -128,7 +128,7 @@ TEST(Help, ExamplesWorkAsTheyStand) {
         fs::create_directory_symlink(fs::absolute(name), folder.path(name));
     const std::string here =
         "cd " + folder.path() + "\nPATH=" + fs::path(sibling("convoy")).parent_path().string() + ":$PATH\n";
-    const std::string short_bench = " --steps 1 --warmup 0 --profile-steps 0 --tune quick";
+    const std::string short_bench = " --steps 1 --warmup 0 --profile-steps 0 --tuning quick";
     for (const auto& [command, first, more] : {std::tuple("convert mnist", 0, ""),
                                                {"train", 0, " --dry-run"},
                                                {"demo", 0, ""},

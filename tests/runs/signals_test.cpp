@@ -54,7 +54,7 @@ TEST_F(Signals, ToOneOfTwoRanksStopBoth) {
 TEST_F(Signals, AHangupInALongStepIsNamed) {
     make_data(dir_.path("colour"), 600, 40, "12x12x3", 2);
     const Options slow = {{"model", "resnet18"},  {"data", dir_.path("colour")}, {"batch-size", "600"},
-                          {"epochs", "1000"},     {"eval-every", "0"},           {"tune", "quick"},
+                          {"epochs", "1000"},     {"eval-every", "0"},           {"tuning", "quick"},
                           {"metrics-every", "1"}, {"checkpoint-every", "none"}};
     const Finished f = interrupted(with_limit(sibling("convoy") + " " + train("slow", slow), 60), "slow", 2,
                                    "sleep 0.1; " + send("HUP", "slow"));
@@ -67,9 +67,8 @@ TEST_F(Signals, AHangupInALongStepIsNamed) {
 // to mpirun, as from a terminal, because its ranks are in separate process groups.
 TEST_F(Signals, CtrlCUnderMpirunIsOneLineThatSaysHowToGoOn) {
     make_data(dir_.path("colour"), 600, 40, "12x12x3", 2);
-    write_file(dir_.path("quick.cfg"), "tune = quick\n");  // mpirun has a --tune, too
-    const Options slow = {{"model", "resnet18"}, {"data", dir_.path("colour")},      {"batch-size", "600"},
-                          {"epochs", "1000"},    {"config", dir_.path("quick.cfg")}, {"eval-every", "0"},
+    const Options slow = {{"model", "resnet18"}, {"data", dir_.path("colour")}, {"batch-size", "600"},
+                          {"epochs", "1000"},    {"tuning", "quick"},           {"eval-every", "0"},
                           {"metrics-every", "1"}};
     const std::string mpirun = "mpirun --oversubscribe --bind-to none -np 2 " + sibling("convoy") + " ";
     const Finished f = interrupted(with_limit(mpirun + train("slow", slow), 60), "slow", 2,
@@ -168,7 +167,7 @@ TEST_F(Signals, AFileBeyondTheShellsLimitIsCode5) {
     const Options large = {{"model", "resnet18"},
                            {"data", dir_.path("colour")},
                            {"max-steps", "1"},
-                           {"tune", "quick"},
+                           {"tuning", "quick"},
                            {"no-eval", "true"}};
     EXPECT_EQ("", refusal(run(limit + with_limit(sibling("convoy") + " " + train("large-model", large), 60)), Exit::io,
                           {"model.h5", "ile too large"}));

@@ -20,7 +20,7 @@ protected:
                         {"batch-size", "6"},
                         {"epochs", "1"},
                         {"threads", "1"},
-                        {"tune", "60"},  // other tests use the cores, too
+                        {"tuning", "60"},  // other tests use the cores, too
                         {"checkpoint-every", "3"}});
         return changes;
     }
@@ -109,14 +109,14 @@ TEST_F(TunedConvs, WithoutTimesAreTimedOnRequest) {
         return count;
     };
     const std::string warning = " convolutions were not timed";
-    const Finished late = run(1, "late", small({{"tune", "1e-9"}}), cache());
+    const Finished late = run(1, "late", small({{"tuning", "1e-9"}}), cache());
     ASSERT_EQ("", failure(late));
     EXPECT_EQ(count(late.err, warning), 1) << late.err;
     const std::string untimed = read_file(file_in("cache"));
     EXPECT_EQ(timed(), 0) << untimed;
     for (const char* tune : {"full", "1e-9"}) {
-        ASSERT_EQ("", failure(run(1, "again", small({{"tune", tune}, {"overwrite", "true"}}), cache())));
-        EXPECT_EQ(read_file(file_in("cache")), untimed) << "runs repeat bit for bit: --tune " << tune;
+        ASSERT_EQ("", failure(run(1, "again", small({{"tuning", tune}, {"overwrite", "true"}}), cache())));
+        EXPECT_EQ(read_file(file_in("cache")), untimed) << "runs repeat bit for bit: --tuning " << tune;
     }
     expect_same("late", "again");
     const Finished whole = run(1, "whole", small(), cache());
@@ -124,7 +124,7 @@ TEST_F(TunedConvs, WithoutTimesAreTimedOnRequest) {
     EXPECT_EQ(count(whole.err, warning), 0) << whole.err;
     EXPECT_GT(timed(), 20);
     const std::string now = read_file(file_in("cache"));
-    ASSERT_EQ("", failure(run(1, "after", small({{"tune", "full"}}), cache())));
+    ASSERT_EQ("", failure(run(1, "after", small({{"tuning", "full"}}), cache())));
     EXPECT_EQ(read_file(file_in("cache")), now);
     expect_same("whole", "after");
 }
@@ -159,7 +159,7 @@ TEST_F(TunedConvs, AreRankZerosOnAllRanks) {
 }
 
 TEST_F(TunedConvs, AreNotMeasuredWhereNothingKeepsThem) {
-    ASSERT_EQ("", failure(run(1, "quick", small({{"tune", "quick"}}), cache())));
+    ASSERT_EQ("", failure(run(1, "quick", small({{"tuning", "quick"}}), cache())));
     EXPECT_FALSE(fs::exists(dir_.path("cache")));
     ASSERT_EQ("", failure(run(1, "homeless", small(), "HOME= XDG_CACHE_HOME=")));
     for (const char* name : {"quick", "homeless"}) {

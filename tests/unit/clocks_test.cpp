@@ -205,10 +205,10 @@ TEST(Clocks, TextsThatAreNoTimeAreRefused) {
                                             "99999999999999999999h",
                                             "0s",
                                             "1H"};
-    for (const std::string option : {"--time-limit", "--watchdog", "--checkpoint-every", "--tune"})
+    for (const std::string option : {"--time-limit", "--watchdog", "--checkpoint-every", "--tuning"})
         for (const std::string& text : wrong) {
-            if (option == "--checkpoint-every" && text == "1") continue;        // number of steps
-            if (option == "--tune" && (text == "1" || text == "0s")) continue;  // one second; none
+            if (option == "--checkpoint-every" && text == "1") continue;          // number of steps
+            if (option == "--tuning" && (text == "1" || text == "0s")) continue;  // one second; none
             const auto parse = [&] { parse_train_options({"--data", "x", "--batch-size", "8", option, text}); };
             EXPECT_EQ("", problem_of_error(Exit::usage, {option, " " + text + ":", "8760h"}, parse));
         }

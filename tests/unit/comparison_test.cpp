@@ -96,6 +96,17 @@ TEST_F(Comparison, EachOptionThatDiffersIsAColumnInEveryFormat) {
     EXPECT_EQ(text_line, "") << "the table stands before what is said of each run";
 }
 
+// Each row is as wide as the longest value of each column.
+TEST_F(Comparison, LongValuesAreShortened) {
+    write_run("a", "lr = 0.1\ninit-from = " + std::string(5000, 'x') + "\n" + std::string(5000, 'o') + " = 1\n", 0.5);
+    write_run("b", "lr = 0.2\n", 0.25);
+    const std::string text = report("a b").out;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 600u) << line;
+    EXPECT_NE(text.find(std::string(190, 'x')), std::string::npos);
+    EXPECT_NE(differing("a b").dump().find(std::string(5000, 'x')), std::string::npos) << "JSON has all of it";
+}
+
 TEST_F(Comparison, OneRunHasNoTableAndNoOptions) {
     write_run("a", "lr = 0.1\n", 0.5);
     EXPECT_TRUE(report("a").out.starts_with("a\n  model "));

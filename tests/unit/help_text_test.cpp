@@ -12,6 +12,7 @@
 #include "cli/predict_options.h"
 #include "cli/sweep_spec.h"
 #include "cli/train_options.h"
+#include "tests/support/cluster.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -22,6 +23,7 @@ using Words = std::vector<std::string>;
 const Words commands = {"train",
                         "sweep",
                         "evaluate",
+                        "classify",
                         "export",
                         "import",
                         "bench",
@@ -42,11 +44,12 @@ const Words commands = {"train",
 
 CommandHelp help_of_command(const std::string& command) {
     static const std::map<std::string, OptionGroups (*)()> options = {
-        {"train", options_of_train},     {"evaluate", options_of_evaluate},   {"bench", options_of_bench},
-        {"demo", options_of_demo},       {"comm-test", options_of_comm_test}, {"info", options_of_info},
-        {"verify", options_of_verify},   {"report", options_of_report},       {"plot", options_of_plot},
-        {"predict", options_of_predict}, {"export", options_of_export},       {"import", options_of_import},
-        {"convert", options_of_convert}, {"sweep", options_of_sweep},         {"accept", options_of_accept}};
+        {"train", options_of_train},      {"evaluate", options_of_evaluate},   {"bench", options_of_bench},
+        {"demo", options_of_demo},        {"comm-test", options_of_comm_test}, {"info", options_of_info},
+        {"verify", options_of_verify},    {"report", options_of_report},       {"plot", options_of_plot},
+        {"predict", options_of_predict},  {"export", options_of_export},       {"import", options_of_import},
+        {"convert", options_of_convert},  {"sweep", options_of_sweep},         {"accept", options_of_accept},
+        {"classify", options_of_classify}};
     const std::string name = command.substr(0, command.find(' '));
     CommandHelp help{command, *screen_of(command), options.at(name)()};
     if (command != name)
@@ -276,6 +279,29 @@ TEST(HelpText, OfPlotHasTheOptionsOfTheScript) {
     for (std::sregex_iterator at(script.begin(), script.end(), option), end; at != end; ++at, ++found)
         EXPECT_EQ(entries(help, (*at)[1]), 1) << (*at)[1];
     EXPECT_EQ(found, help_of_command("plot").groups.at(0).options.size());
+}
+
+// mpirun of OpenMPI 4.1 takes `--tune FILE` from any place of its command line, also from behind
+// the program, and reads the file. Another user may have put one into the current folder.
+TEST(HelpText, NamesNoOptionThatMpirunTakesForItself) {
+    const TempDir dir;
+    std::string words;
+    for (const std::string& command : commands)
+        for (const OptionGroup& group : help_of_command(command).groups)
+            for (const auto& option : group.options) {
+                write_file(dir.path("file-of-" + option->long_name()), "-x CONVOY_READ=" + option->long_name() + "\n");
+                words += " --" + option->long_name() + " file-of-" + option->long_name();
+            }
+    const auto read_by_mpirun = [&](const std::string& behind_the_program) {
+        const Finished f =
+            run("cd " + dir.path() + " && " +
+                with_limit("mpirun --oversubscribe -np 1 sh -c 'echo read: $CONVOY_READ' sh" + behind_the_program, 60));
+        EXPECT_EQ("", failure(f));
+        return f.out;
+    };
+    EXPECT_EQ(read_by_mpirun(words), "read:\n");
+    write_file(dir.path("file-of-tune"), "-x CONVOY_READ=tune\n");
+    if (read_by_mpirun(" --tune file-of-tune") == "read:\n") GTEST_SKIP() << "this mpirun reads none at all";
 }
 
 }  // namespace

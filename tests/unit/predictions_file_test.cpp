@@ -29,5 +29,19 @@ TEST(PredictionsFile, ImagesWithoutLogitsTakeLittleRoom) {
     EXPECT_EQ(f.out, "(60000, 1000) [30000] 0.5 7 b'b' b'is not there'\n") << f.err;
 }
 
+// Each row repeats names, which may come from another person's file.
+TEST(PredictionPrinter, ShortensLongNamesOfClasses) {
+    for (const auto format :
+         {PredictionPrinter::Format::text, PredictionPrinter::Format::csv, PredictionPrinter::Format::json}) {
+        PredictionPrinter printer(format, {std::string(1000, 'a'), "b"}, 2, true);
+        testing::internal::CaptureStdout();
+        printer.add({.image = "i", .logits = {1, 0}, .label = 0});
+        std::fflush(stdout);
+        const std::string row = testing::internal::GetCapturedStdout();
+        EXPECT_NE(row.find(std::string(190, 'a')), std::string::npos) << row;
+        EXPECT_LT(row.size(), 700u) << row;
+    }
+}
+
 }  // namespace
 }  // namespace convoy::test

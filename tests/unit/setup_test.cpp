@@ -100,10 +100,10 @@ TEST(Setup, TimesAreInSeconds) {
         {"--publish-every 1m30s", [](R r) { return r.options.run.publish_every == 90; }},
         {"--watchdog 1h", [](R r) { return r.options.watchdog == 3600; }},
         {"--watchdog none", [](R r) { return r.options.watchdog == 0; }},
-        {"--tune full", [](R r) { return r.backend.tune_seconds == INFINITY; }},
-        {"--tune quick", [](R r) { return r.backend.tune_seconds == 0; }},
-        {"--tune 90", [](R r) { return r.backend.tune_seconds == 90; }},
-        {"--tune 1m30s", [](R r) { return r.backend.tune_seconds == 90; }},
+        {"--tuning full", [](R r) { return r.backend.tune_seconds == INFINITY; }},
+        {"--tuning quick", [](R r) { return r.backend.tune_seconds == 0; }},
+        {"--tuning 90", [](R r) { return r.backend.tune_seconds == 90; }},
+        {"--tuning 1m30s", [](R r) { return r.backend.tune_seconds == 90; }},
     });
 }
 
@@ -172,6 +172,18 @@ TEST(SetupOfRecipes, WhatAFlagMakesPointlessIsThatOfTheDefault) {
     EXPECT_EQ("", problem_of_error(Exit::usage, {dir.path("recipe"), "crop-mode: has no effect without --crop-pad"},
                                    [&] { value("crop-mode", {}); }))
         << "no flag says so";
+}
+
+TEST(SetupOfRecipes, MayHaveTheNameThatAnOptionHadBefore) {
+    const TempDir dir;
+    write_file(dir.path("recipe"), "tune = quick\n");
+    const auto parsed = parse_train_options({"--data", "x", "--batch-size", "8", "--config", dir.path("recipe")});
+    EXPECT_EQ(parsed.options.backend.tune_seconds, 0);
+    EXPECT_EQ(config_value("tune = quick\n", "tuning"), "quick") << "of an earlier run's record";
+    write_file(dir.path("recipe"), "tune = quick\ntuning = full\n");
+    EXPECT_EQ("", problem_of_error(Exit::usage, {dir.path("recipe") + ":2: tuning: is given more than once"}, [&] {
+                  parse_train_options({"--data", "x", "--batch-size", "8", "--config", dir.path("recipe")});
+              }));
 }
 
 TEST(SetupOfRecipes, CannotNameRecipesOrAskForHelp) {

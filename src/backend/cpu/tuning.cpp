@@ -15,7 +15,7 @@
 namespace convoy::cpu {
 namespace {
 
-/// Seconds for all measurements of a training, unless --tune is given.
+/// Seconds for all measurements of a training, unless --tuning is given.
 constexpr double usual_patience = 5;
 
 /// Returns the entries of `all` for the `wanted` convolutions. Leaves out entries whose times lack
@@ -39,10 +39,11 @@ void warn_of_untimed(const std::vector<ConvSpec>& specs, const TunedConvs& measu
     const auto untimed = std::ranges::count_if(
         specs, [&](const ConvSpec& s) { return measured.at(s.key()).empty() && candidates(s, has).size() > 1; });
     if (untimed > 0)
-        std::fprintf(stderr,
-                     "warning: %d of %zu convolutions were not timed, because time (--tune) or memory was short: they "
-                     "may run slower, now and in later runs; --tune 60s times them once\n",
-                     int(untimed), specs.size());
+        std::fprintf(
+            stderr,
+            "warning: %d of %zu convolutions were not timed, because time (--tuning) or memory was short: they "
+            "may run slower, now and in later runs; --tuning 60s times them once\n",
+            int(untimed), specs.size());
 }
 
 }  // namespace
