@@ -129,7 +129,7 @@ public:
     virtual std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) = 0;
 
     Backend& lane(int) override { return *this; }
-    // The first all-reduces the integers of logical ranks, the second floats.
+    // allreduce() of LogicalLanes sums the integers of logical ranks, that of TapeBuilder floats.
     using LogicalLanes::allreduce;
     using TapeBuilder::allreduce;
 

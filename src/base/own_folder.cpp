@@ -33,10 +33,10 @@ HeldFolder folder_above(const std::string& path, const char* purpose) try {
     fail(Exit::io, path + ": cannot be " + purpose + ": " + error.what());
 }
 
-/// Makes a trial file beside the folder, with a mode that lets only its owner write. Returns true
-/// if the trial file is shown with the folder's owner, and with every permission to write that the
-/// folder has. The folder's owner and mode then say nothing about who made it. Network file systems
-/// may show one owner for several users; FAT and CIFS keep no modes.
+/// Makes a trial file beside the folder, with a mode that lets only its owner write, and compares
+/// how the file system shows both. Returns true if they have the same owner, and the trial file has
+/// every permission to write that the folder has. Owner and mode then do not tell who made the
+/// folder: network file systems may show one owner for several users; FAT and CIFS keep no modes.
 bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const struct stat& folder) {
     const std::string trial = name + "-" + random_name(6);
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

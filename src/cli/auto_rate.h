@@ -25,7 +25,7 @@ AutoRate auto_rate(const TrainOptions&, int64_t global_batch, int64_t images);
 double auto_warmup_epochs(const TrainOptions&, int64_t global_batch, int64_t images);
 
 /// Replaces rate, schedule and warm-up that are `auto` by those that the continued run recorded.
-/// Takes nothing if --lr is given, or if the recorded rate is in kilosteps. Takes nothing either if
+/// Takes nothing if --lr is given, or if the run had --lr-unit kilostep. Takes nothing either if
 /// the schedule is `auto` and the recorded one is neither constant nor cosine.
 void take_recorded_rates(const std::string& configuration, ParsedOptions&);
 

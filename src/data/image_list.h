@@ -117,10 +117,11 @@ struct ClassTable {
 /// no line there, or if labels are numbers and the id or name of line k (from 0) is a number, but
 /// not k.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Sets the class_index of test images. Looks their labels up among the training labels and names.
-/// But if all test labels are numbers, they are class indices, unless the training labels are names
-/// and include one of these numbers. Throws Exit::bad_input for a class that the
-/// training images do not have, and for indices if the classes are `reordered`.
+/// Sets the class_index of test images. If all test labels are numbers, they are class indices in
+/// two cases: the training labels are class indices, too, or none of the test labels is a training
+/// label. Otherwise they are looked up among the training labels and names. Throws Exit::bad_input
+/// for a class that the training images do not have, and for indices if the classes are
+/// `reordered`.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

@@ -71,8 +71,9 @@ CONVOY_HD float sixths_of(const Colour& c, float most, float range) {
     return (red ? 0 : of_most) + (rises - falls) / (range > 0 ? range : 1);
 }
 
-/// Returns the value of a channel. `sixths` is the distance from the hue where this channel begins
-/// to fall (for red: yellow) to the colour's hue, in sixths of a turn, from 0 to 12.
+/// Returns the value of a channel. Along the circle of hues, a channel falls for a sixth of a turn,
+/// stays low for two sixths, rises for one, and stays high for two. `sixths`, from 0 to 12, says
+/// where the hue is on this way, counted from the beginning of the fall.
 CONVOY_HD float channel_at(float sixths, float most, float range) {
     const float turned = sixths - (sixths >= 6 ? 6.0f : 0.0f);
     return most - range * within(0, smaller(turned, 4 - turned), 1);

@@ -21,10 +21,10 @@ struct FittedStep {
 };
 
 /// Fits the model to these measurements. If several of them determine a value, it is their median.
-/// - Times of one rank: a line through the measurements on one rank, or else on the smallest number
-///   of ranks. If the latter all have the same batch size, the line goes through all measurements.
-///   The predicted cost of all-reduces is subtracted first. If all measurements have the same batch
-///   size, time is proportional to the batch.
+/// - Times of one rank: a line through the measurements on one rank. Without these, the line goes
+///   through the measurements on the smallest number of ranks. If they have only one batch size, it
+///   goes through all measurements. The predicted cost of all-reduces is subtracted first. If there
+///   is only one batch size in all, time is proportional to the batch.
 /// - Loss of a full node: from runs on several ranks of one node.
 /// - Interference: from runs on several nodes. If even an interference of 1 does not explain their
 ///   time, the network's share is fitted too.

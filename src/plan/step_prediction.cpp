@@ -52,8 +52,8 @@ Limit limit_of(const StepPrediction& p) {
 double crowding(const StepModel& m, int ranks_per_node) { return 1 + m.host_loss.value * (ranks_per_node - 1) / 7; }
 
 /// Predicts a step with the worst or the best bounds. The measured times include the loss h of the
-/// ranks per node that they were measured on. So for fewer ranks per node, a larger h predicts a
-/// shorter step, and is the best bound.
+/// nodes that they were measured on. For fewer ranks per node, some of it is subtracted: a larger h
+/// then gives a shorter step, so that its high bound is the best one.
 StepPrediction bounded(StepModel m, const StepWork& work, const Cluster& c, int ranks, bool worst) {
     const auto bound = [](const Factor& f, bool high) { return high ? f.high : f.low; };
     const bool more_of_a_node = std::min(ranks, c.ranks_per_node) >= m.ranks_of_times;

@@ -79,10 +79,10 @@ std::string configuration_to_resume(const RunPlace&);
 /// Exit::bad_input if it cannot be opened.
 std::string tuning_to_resume(const RunPlace&);
 
-/// Makes RUN/model-best.h5 the model of the best evaluation up to `resume`. `branched`: true if the
-/// present file may come from a later evaluation. Leaves a file that is there unless `branched`,
-/// or `resume` is the best evaluation. Otherwise writes it from the best evaluation's checkpoint.
-/// If that checkpoint is gone, renames the file to .old. Returns a note for the user, or "".
+/// Makes RUN/model-best.h5 the model of the best evaluation up to `resume`. Replaces an existing
+/// file in two cases: it may come from a later evaluation (`branched`), or `resume` is the best
+/// evaluation. The model comes from the best evaluation's checkpoint. If that is gone, the existing
+/// file is renamed to .old. Returns a note for the user, or "".
 std::string renew_best_model(const RunFiles&, const ResumePoint& resume, bool branched, const State&, const Identity&);
 
 /// Throws Exit::io if `folder` (or its nearest existing parent) cannot be written, or has less than

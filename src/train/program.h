@@ -59,11 +59,10 @@ struct PreparedProgram {
 /// OpTuning::tune() is.
 PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
-/// Prepares the programs of a rank's logical ranks for a batch of `samples`. Calls `prepare` for
-/// the larger share, then for the smaller one if shares differ; all ranks do so, because `prepare`
-/// may be collective. Without logical ranks it prepares only the rank's own share. With
-/// `every_size` it prepares both sizes even then. So all ranks select algorithms for both, and a
-/// share runs alike on every rank.
+/// Prepares the programs of a rank's logical ranks for a batch of `samples`. Shares have at most two
+/// sizes. All ranks call `prepare` for both, the larger first, because `prepare` may be collective.
+/// All ranks then select algorithms for both sizes, and a share runs alike on every rank. Without
+/// logical ranks, only the rank's own share is prepared, unless `every_size` is true.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
                                            const std::function<PreparedProgram(const Share&)>& prepare,
                                            bool every_size = false);

@@ -130,8 +130,8 @@ template <int M> struct Transforms {
         values[zero + 2 * k + 1] = even - odd;
     }
 
-    /// Computes B^T d: n pixels at the points. Without the point 0, P'(-p) = -P'(p); this function
-    /// applies that sign.
+    /// Computes B^T d: n pixels at the points. The weights at p and -p have the same factor. Without
+    /// the point 0, P'(p) and P'(-p) differ in their signs, so that here the sign of -p is changed.
     static void image(const Vector* d, Vector* v) {
 #pragma GCC unroll 4
         for (int k = 0; k < pairs; ++k) {
