@@ -30,9 +30,9 @@ using namespace convoy;
 
 namespace {
 
-// A library's constructor runs before main(). UCX reads ./ucx.conf in its own, and another user may
-// have put that there. Debian 13's OpenMPI is linked with UCX. So the process leaves the current
-// folder before all constructors of libraries, and returns after them.
+// A library's constructor runs before main(). UCX's constructor reads ./ucx.conf, and another user
+// may have put that there. Debian 13's OpenMPI is linked with UCX. So the process leaves the
+// current folder before all constructors of libraries, and returns after them.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 int current_folder = -1;
 

@@ -200,8 +200,11 @@ void check_units(const Acceptance& a, const std::string& file) {
         };
         for (const Blamed& b : r.blamed)
             if (b.drain && b.host.empty()) refuse(r, " drains a host without a name");
-        for (const Blamed& b : r.blamed)
-            if (b.drain) check(b.host);  // others may name two hosts, and are not printed as a command
+        for (const Blamed& b : r.blamed) {  // a link is blamed as "HOST and HOST"
+            const size_t between = b.drain ? std::string::npos : b.host.find(" and ");
+            check(b.host.substr(0, between));
+            if (between != std::string::npos) check(b.host.substr(between + 5));
+        }
         for (const UnitFacts& unit : r.facts) check(unit.host);
         for (const Figure& f : r.figures) {
             check(f.host);

@@ -7,8 +7,8 @@
 
 namespace convoy {
 
-/// Throws Exit::io if a file is a link or has several names. In a folder from another person, such
-/// a file may be any file of this user. Convoy would read it, and copy its content into the folder.
+/// Throws Exit::io if a file is a link or has several names. In a folder from another person, the
+/// name may lead to any file of this user. Convoy would copy that file's content into the folder.
 void check_has_one_name(const HeldFolder& folder, const std::string& name);
 /// Opens or makes a file for lock_file(). Only its owner may read it, because any reader could lock
 /// it, too. Throws Exit::io.

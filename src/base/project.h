@@ -20,7 +20,8 @@ std::string project_script(const std::string& relative);
 /// Returns true if another user may have put `entry` into `folder`, although a trusted user owns
 /// `entry`. Other users can make hard links to files that they may write, and move folders and
 /// symbolic links that they may write, into a folder that they may write. A folder that only a
-/// group may write is trusted, unless its sticky bit shows that its members do not trust each other.
+/// group may write is trusted, unless its sticky bit shows that its members do not trust each
+/// other.
 bool may_be_put_there(const struct stat& entry, const std::string& folder);
 
 /// Returns the command that starts this executable from the current folder, for messages:

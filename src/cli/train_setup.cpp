@@ -29,7 +29,8 @@ bool per_kilostep(const TrainOptions& o) { return o.lr_per_kilostep && o.optimiz
 /// 1 + 1 / (1 - momentum).
 double kilostep(const TrainOptions& o) { return 1024 * (1 + 1 / (1 - o.momentum)); }
 
-/// Returns the weight decay of a step at a rate of 1 or, decoupled, at the base rate.
+/// Returns the share of a weight that a step subtracts at a learning rate of 1. With decoupled
+/// weight decay, it is the share at the schedule's base rate.
 double weight_decay_of(const TrainOptions& o, int64_t global_batch) {
     return per_kilostep(o) ? o.setup.weight_decay * double(global_batch) / kilostep(o) : o.setup.weight_decay;
 }

@@ -244,7 +244,7 @@ ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStati
         const auto json = nlohmann::json::parse(done);
         entry.bytes = json.at("bytes");
         entry.sha256 = json.at("sha256");
-        // These are numbers of all shards. They differ if any shard was made again since.
+        // The statistics are those of all shards. They differ if any shard was made again since.
         if (json.value("statistics", nlohmann::json()) == numbers) return entry;
     }
     replace_in(*records_, name + ".open", "");

@@ -228,7 +228,8 @@ private:
         }
         if (index_.kind == 3) blocks_.count_chunks(index_.chunks);
         const auto unlimited = std::count(extent_.most.begin(), extent_.most.end(), no_address);
-        // Only a B-tree (kind 5) could hold two chunks of one place. HDF5 uses it if several sides grow.
+        // Only a B-tree (kind 5) could hold two chunks of one place. HDF5 uses it if several sides
+        // grow.
         const bool fits = index_.kind == 5 ? unlimited > 1 : unlimited == (index_.kind == 4 ? 1 : 0);
         expect(fits, "a chunk index of another kind");
         check_chunk_index(blocks_, index_);

@@ -65,8 +65,9 @@ private:
         replace(at, fused, x);
     }
 
-    /// Returns `residual`. If a shortcut of stride 1 writes it, returns the shortcut's input instead:
-    /// channels that a residual lacks count as zero, so that the shortcut need not add them.
+    /// Returns `residual`. If a shortcut of stride 1 writes it, returns the shortcut's input
+    /// instead: channels that a residual lacks count as zero, so that the shortcut need not add
+    /// them.
     ValueId without_padding(ValueId residual) {
         if (producer_[residual] == none || uses_[residual] != 1) return residual;
         const auto* shortcut = std::get_if<PadShortcut>(&graph_.ops[producer_[residual]]);

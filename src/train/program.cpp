@@ -222,8 +222,8 @@ private:
             if (runs(op) && prepared_.gradients.reaches(op)) c_.backend.backward(op, arguments(i), program_.tape);
             for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
-                // Other programs write this gradient, and this one does not. Zero it, because an old
-                // sum must not be all-reduced again.
+                // Other programs write this gradient, and this one does not. Zero it, because an
+                // old sum must not be all-reduced again.
                 if (const Tensor& g = operands_.gradients[id]; g.data && !gradients_[id].data && spec_.batch > 0)
                     c_.backend.zero(g, program_.tape);
                 unfinished_.emplace_back(i, id);

@@ -59,10 +59,10 @@ struct PreparedProgram {
 /// OpTuning::tune() is.
 PreparedProgram prepare_program(const Graph&, OpTuning&, const ProgramSpec&);
 
-/// Prepares the programs of a rank's logical ranks for a batch of `samples`. Shares have at most two
-/// sizes. All ranks call `prepare` for both, the larger first, because `prepare` may be collective.
-/// All ranks then select algorithms for both sizes, and a share runs alike on every rank. Without
-/// logical ranks, only the rank's own share is prepared, unless `every_size` is true.
+/// Prepares the programs of a rank's logical ranks for a batch of `samples`. Shares have at most
+/// two sizes. All ranks call `prepare` for both, the larger first, because `prepare` may be
+/// collective. All ranks then select algorithms for both sizes, and a share runs alike on every
+/// rank. Without logical ranks, only the rank's own share is prepared, unless `every_size` is true.
 std::vector<PreparedProgram> prepare_parts(const BatchSplit&, int rank, int64_t samples,
                                            const std::function<PreparedProgram(const Share&)>& prepare,
                                            bool every_size = false);

@@ -106,6 +106,13 @@ TEST_F(AcceptResume, HostsOfAnotherMachineAreNotBlamed) {
     const Finished f = launch(2, options + " --resume");
     EXPECT_EQ("", refusal(f, Exit::bad_input, {file(), "level sums", "'a;reboot'", "none of its hosts"}));
     EXPECT_EQ(f.out.find("--exclude"), std::string::npos) << "users paste that line: " << f.out;
+    const std::string own = j["levels"][0]["figures"].at(0).value("host", "");
+    for (const std::string& host : {std::string("other"), own + " and other"}) {
+        j["levels"][0]["blamed"].back().update({{"host", host}, {"drain", false}});
+        write_file(file(), j.dump());
+        EXPECT_EQ("", refusal(launch(2, options + " --resume"), Exit::bad_input, {"'other'", "none of its hosts"}));
+    }
+    j["levels"][0]["blamed"].back()["drain"] = true;
     j["levels"][0]["blamed"].back()["host"] = "";
     write_file(file(), j.dump());
     EXPECT_EQ("", refusal(launch(2, options + " --resume"), Exit::bad_input, {"level sums", "without a name"}));

@@ -64,7 +64,8 @@ inline Vector high_pairs(Vector p, Vector q) {
 
 /// Transposes 16 x 16 floats in place.
 inline void transpose(Vector* rows) {
-    Vector quads[lanes], fours[lanes];  // transposed 4 x 4 blocks in each quarter; quarters of four rows
+    Vector quads[lanes];  // in each quarter, a transposed block of 4 x 4 floats
+    Vector fours[lanes];  // the even or the odd quarters of two vectors of `quads`
 #pragma GCC unroll 4
     for (int g = 0; g < lanes; g += 4) {  // transpose 4 x 4 in each quarter
         const Vector a = _mm512_unpacklo_ps(rows[g], rows[g + 1]), b = _mm512_unpackhi_ps(rows[g], rows[g + 1]),

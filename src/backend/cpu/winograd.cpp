@@ -15,9 +15,9 @@ namespace {
 // In the schedule by panels, each thread transforms the weights for itself. It takes a slab of its
 // tiles and one panel of columns at a time. Columns are output channels, or input channels in the
 // weight gradient. The matrix product sums over a panel's rows. Both schedules add them in
-// ascending order, so that their sums have the same bits. Few tiles take far less memory than the
-// weights. In that case one slab has all tiles, which the threads fill together. Each thread takes
-// a part of the columns, so that no two threads transform the same weights.
+// ascending order, so that their sums have the same bits. If there are few tiles, their memory is
+// far less than that of the weights. One slab then has all tiles, which the threads fill together.
+// Each thread takes a part of the columns, so that no two threads transform the same weights.
 // Thresholds were measured with two threads (tests/RESULTS.md).
 
 /// Returns the tiles of a block. With few channels there are few tiles, so that a block of F(4x4)

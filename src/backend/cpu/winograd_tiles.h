@@ -130,8 +130,9 @@ template <int M> struct Transforms {
         values[zero + 2 * k + 1] = even - odd;
     }
 
-    /// Computes B^T d: n pixels at the points. The weights at p and -p have the same factor. Without
-    /// the point 0, P'(p) and P'(-p) differ in their signs, so that here the sign of -p is changed.
+    /// Computes B^T d: n pixels at the points. The weights at p and -p have the same factor.
+    /// Without the point 0, P'(p) and P'(-p) differ in their signs, so that the value at -p is
+    /// negated here.
     static void image(const Vector* d, Vector* v) {
 #pragma GCC unroll 4
         for (int k = 0; k < pairs; ++k) {

@@ -179,8 +179,7 @@ private:
             norm.forward_by = NormAlgorithm::plan;
             norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
-            // The norm's y may have the memory of the pool's input, which only the norm's first
-            // kernel reads.
+            // y may overwrite the pool's input, because only the norm's first kernel reads that.
             norm.pool = before;
             algorithm(before).pool.by_norm = true;
         }
