@@ -12,6 +12,8 @@
 #include "base/folder.h"
 #include "base/project.h"
 #include "base/shell_word.h"
+#include "base/shorten.h"
+#include "base/text.h"
 #include "run/configuration.h"
 #include "run/metrics_file.h"
 #include "train/checkpoint.h"
@@ -102,10 +104,10 @@ std::vector<std::string> without_values(const std::vector<std::string>& launcher
     std::string before;
     bool of_env = false;  // words of `env A=1 B=2 …`
     for (const std::string& word : launcher) {
-        const std::string list_option = "--export=";
+        const std::string list_option = word.starts_with("--env=") ? "--env=" : "--export=";
         if (before == "-x" || before == "--x")
             kept.push_back(word.substr(0, word.find('=')));
-        else if (before == "--export")
+        else if (before == "--export" || before == "--env")
             kept.push_back(names_in_list(word, ','));
         else if (word.starts_with(list_option))
             kept.push_back(list_option + names_in_list(word.substr(list_option.size()), ','));
@@ -142,8 +144,11 @@ std::string take_recorded(const RecordedOptions& recorded, const boost::program_
     ConfigPairs options = config_pairs(recorded.options);
     std::erase_if(options, [](const auto& o) { return o.first == "resume" || writing_options().contains(o.first); });
     std::string note = "from " + recorded.path + "; those of the command line win";
-    for (const std::string& name : store_recorded(all, recorded.path, options, alternatives, values))
-        note += "; this version has no --" + name;
+    const std::vector<std::string> unknown = store_recorded(all, recorded.path, options, alternatives, values);
+    constexpr size_t most = 10;
+    for (size_t i = 0; i < std::min(most, unknown.size()); ++i)
+        note += "; this version has no --" + shortened(unknown[i]);
+    if (unknown.size() > most) note += formatted(", and not %zu others", unknown.size() - most);
     if (given.log_dir.empty() && !config_value(recorded.options, "log-dir").empty())
         note += "; --log-dir is not taken from there";
     return note;

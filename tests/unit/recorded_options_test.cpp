@@ -17,6 +17,8 @@ TEST(RecordedOptions, NamesVariablesOfTheLauncherWithoutTheirValues) {
               (Words{"srun", "--export=ALL,A,B", "-n", "2"}));
     EXPECT_EQ(without_values({"srun", "--export", "A=s3cret"}), (Words{"srun", "--export", "A"}));
     EXPECT_EQ(without_values({"srun", "--export=ALL,A='s3cret,s3cret',B"}), (Words{"srun", "--export=ALL,A"}));
+    EXPECT_EQ(without_values({"mpirun", "apptainer", "exec", "--env", "A=s3cret,B=s3cret", "--env=C=s3cret", "x.sif"}),
+              (Words{"mpirun", "apptainer", "exec", "--env", "A,B", "--env=C", "x.sif"}));
     EXPECT_EQ(without_values({"mpirun", "--mca", "mca_base_env_list", "A=s3cret;B", "-np", "2"}),
               (Words{"mpirun", "--mca", "mca_base_env_list", "A;B", "-np", "2"}));
     EXPECT_EQ(without_values({"mpirun", "-np", "2", "/usr/bin/env", "-u", "B", "A=s3cret", "numactl", "--membind=0"}),
