@@ -49,7 +49,7 @@ const std::map<std::string, HelpScreen> screens = {
      {.usage = "--model-file FILE IMAGE... [options]",
       .does = "Says what a trained model sees in pictures: the most probable classes.",
       .often = {{"model-file", "model.h5, a checkpoint, or a run folder"},
-                {"IMAGE", "a picture, a folder, a tar archive, or a list of paths (.txt)"},
+                {"IMAGE", "a picture, folder or tar archive, or a .txt file of paths"},
                 {"data", "instead of pictures: a data set"},
                 {"split", ""},
                 {"top", "print the N most probable classes (default 5)"},

@@ -148,8 +148,8 @@ TEST(HelpText, OfTheScreenOfTrainSaysThatThereAreAudits) {
 }
 
 TEST(HelpText, OfAScreenNamesOptionsThatThereAre) {
-    const std::set<std::string> words = {"PATH",     "RUN...", "OPTION=VALUE,...", "DIR", "imagefolder", "cifar10",
-                                         "cifar100", "mnist",  "synthetic"};
+    const std::set<std::string> words = {"PATH",        "RUN...",  "OPTION=VALUE,...", "DIR",   "IMAGE",
+                                         "imagefolder", "cifar10", "cifar100",         "mnist", "synthetic"};
     for (const std::string& command : commands) {
         const CommandHelp help = help_of_command(command);
         const std::string all = long_help(help, 120);
