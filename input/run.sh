@@ -33,7 +33,9 @@ export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA
 export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 bind=()
 if ((ranks == 1)); then bind=(--bind-to none); fi # mpirun would tie a lone rank to one core
-mpirun -np "$ranks" "${bind[@]}" "$convoy" train --config "$recipe" --data "$data" --output "$run" "$@"
+# In a job, or with a list of hosts, mpirun would start a daemon on each host.
+export OMPI_MCA_orte_default_hostfile=none PRTE_MCA_prte_default_hostfile=none
+mpirun -H "localhost:$ranks" -np "$ranks" "${bind[@]}" "$convoy" train --config "$recipe" --data "$data" --output "$run" "$@"
 "$convoy" plot "$run"
 printf -v run %q "$run" # for who pastes it into a shell
 printf -v convoy %q "$convoy"

@@ -68,7 +68,9 @@ export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA
 # Its hwloc would ask X servers for GPUs, and any user of the node can answer in their place.
 export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 code=0
-mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
+# In a job, or with a list of hosts, mpirun would start a daemon on each host.
+export OMPI_MCA_orte_default_hostfile=none PRTE_MCA_prte_default_hostfile=none
+mpirun --bind-to none --oversubscribe -H "localhost:$ranks" -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
   --model "$model" --data "$data" --batch-size "$total" --lr "$rate" --log-format imagenet \
   --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 9>&- | tee -a /dev/fd/9 || code=$?
 echo "Writting log to $log"

@@ -86,7 +86,10 @@ $(BUILD)/tests/googletest.h.gch: $(BUILD)/flags $(wildcard /usr/include/gtest/gt
 # ---- commands ----
 ##@ Test
 SINCE ?=
-RUN_TESTS := BUILD='$(BUILD)' PYTHON='$(PYTHON)' SINCE='$(SINCE)' $(PYTHON) tests/run.py
+# mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
+WITH_OWN_FOLDER := folder=$$(mktemp -d /tmp/convoy-mpirun-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
+  export OMPI_MCA_orte_tmpdir_base="$${OMPI_MCA_orte_tmpdir_base:-$$folder}" PRTE_MCA_prte_tmpdir_base="$${PRTE_MCA_prte_tmpdir_base:-$$folder}";
+RUN_TESTS := $(WITH_OWN_FOLDER) BUILD='$(BUILD)' PYTHON='$(PYTHON)' SINCE='$(SINCE)' $(PYTHON) tests/run.py
 # Made by a second make, because only after deps is it known whether everything for CUDA is there.
 test-programs: $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
 TIER_check := check
@@ -133,7 +136,7 @@ rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
 
 test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
-	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:*AcceptFaults*:AcceptRun.ABit*:AcceptRun.TheHost*:AcceptResume.AKilled*:Audit.*FlippedBit:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*:PlotStrangers*'
+	@export CONVOY_LONG=1; $(RUN_TESTS) 'Faults*:DiskFaults*:*AcceptFaults*:AcceptRun.ABit*:AcceptRun.TheHost*:AcceptResume.AKilled*:Audit.*FlippedBit:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*:PlotStrangers*'
 
 # Builds a copy of the sources that holds every mistake of tests/mistakes/mistakes.txt. A variable
 # selects one.
@@ -145,14 +148,14 @@ mistakes: deps ## which tests notice planted mistakes; ONLY=3,17 FAST=yes
 test-sanitized: deps all ## all tests under sanitizers of addresses, leaks, behaviour and threads
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-asan SANITIZE=address,undefined $(BUILD)-asan/convoy $(BUILD)-asan/convoy_tests
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-tsan SANITIZE=thread CUDA= $(BUILD)-tsan/convoy
-	@BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	@$(WITH_OWN_FOLDER) BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	  $(PYTHON) tests/run.py '$(if $(filter *,$(T)),all,$(T))'
-	@BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0 \
+	@$(WITH_OWN_FOLDER) BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0 \
 	  LSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/lsan.supp:print_suppressions=0" \
 	  $(PYTHON) tests/run.py 'Shards*:TrainerLoop*:ModelFile*:SystemSampler*:MetricsFiles.C*'
 	@dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && \
 	  $(BUILD)/convoy convert synthetic --images 60 --test-images 20 --size 28x28x1 --classes 10 --to $$dir/data >/dev/null && \
-	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/tsan.supp" mpirun -np 2 --bind-to none $(BUILD)-tsan/convoy train --threads 1 --data $$dir/data \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/tsan.supp" OMPI_MCA_orte_tmpdir_base=$$dir mpirun -np 2 --bind-to none $(BUILD)-tsan/convoy train --threads 1 --data $$dir/data \
 	  --model mnist-conv --batch-size 4 --epochs 40 --checkpoint-every 3 --log-interval 1 --output $$dir/run >/dev/null && echo no data race
 
 # libFuzzer on one reader of files from elsewhere (tests/fuzz/readers.h), built with clang. Inputs
@@ -217,7 +220,7 @@ ROUNDS ?= 2
 bench-peers: deps ## images/s of Convoy and PyTorch alternately; ROUNDS= LINES= COMPILED= PEER_PYTHON= PEER=
 	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers $@)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@$(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
+	@$(WITH_OWN_FOLDER) $(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
 	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))' $(if $(COMPILED),--compiled)
 
 # Rates of reading data from files in the page cache, compared with pread and HDF5, and how long a
@@ -229,7 +232,7 @@ $(BUILD)/convoy_reading: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/t
 -include $(BUILD)/tests/peers/reading.d
 bench-data: deps ## how fast a data set is read, and what of it a training waits for; GIB= ROUNDS= ONLY=
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_reading
-	@$(PYTHON) tests/peers/bench_data.py --convoy '$(BUILD)/convoy' --reading '$(BUILD)/convoy_reading' --gib '$(or $(GIB),0)' \
+	@$(WITH_OWN_FOLDER) $(PYTHON) tests/peers/bench_data.py --convoy '$(BUILD)/convoy' --reading '$(BUILD)/convoy_reading' --gib '$(or $(GIB),0)' \
 	  --only '$(ONLY)' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),5)'
 
 # Compares `convoy predict` with published measurements that it was not given.
@@ -243,7 +246,7 @@ validate-predict: deps ## how far predictions are from published measurements; 1
 
 predict-cpu: deps ## how far predictions are for two CPU ranks of this machine; ROUNDS=
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy
-	@$(PYTHON) tests/peers/predict_cpu.py --convoy '$(BUILD)/convoy' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),3)'
+	@$(WITH_OWN_FOLDER) $(PYTHON) tests/peers/predict_cpu.py --convoy '$(BUILD)/convoy' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),3)'
 
 # The airbench94 recipe on the full CIFAR-10, from mpirun to the test accuracy, by seed.
 DATA      ?=
@@ -253,7 +256,7 @@ PRECISION ?= bf16
 EPOCHS    ?=
 record-cpu: deps ## airbench94 on the full CIFAR-10, timed; DATA= SEEDS= RANKS= PRECISION=
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@$(PYTHON) tests/peers/record_cpu.py --convoy '$(BUILD)/convoy' --data '$(DATA)' --seeds '$(SEEDS)' --ranks '$(RANKS)' --precision '$(PRECISION)' \
+	@$(WITH_OWN_FOLDER) $(PYTHON) tests/peers/record_cpu.py --convoy '$(BUILD)/convoy' --data '$(DATA)' --seeds '$(SEEDS)' --ranks '$(RANKS)' --precision '$(PRECISION)' \
 	  --epochs '$(EPOCHS)'
 
 ##@ Elsewhere

@@ -34,12 +34,12 @@ sigset_t passed_on_set() {
 }
 
 /// Replaces a forked child by the program. Calls only functions that are safe after fork().
-[[noreturn]] void become(char* const* words, const sigset_t& mask, pid_t parent, int output) {
+[[noreturn]] void become(const char* file, char* const* words, const sigset_t& mask, pid_t parent, int output) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(127);
     for (int descriptor = 1; output >= 0 && descriptor <= 2; ++descriptor) ::dup2(output, descriptor);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);  // exec resets the handlers
-    ::execvp(words[0], words);
+    ::execvp(file, words);
     ::_exit(127);
 }
 
@@ -81,7 +81,7 @@ ChildSignals::~ChildSignals() {
 
 int ChildSignals::received() const { return first; }
 
-int ChildSignals::run(const std::vector<std::string>& words, int output) {
+int ChildSignals::run(const std::vector<std::string>& words, int output, const std::string& file) {
     std::vector<char*> pointers;
     for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
     pointers.push_back(nullptr);
@@ -89,7 +89,7 @@ int ChildSignals::run(const std::vector<std::string>& words, int output) {
     sigset_t mask;
     ::sigprocmask(SIG_BLOCK, &set, &mask);  // until the child's number is known
     const pid_t parent = ::getpid(), started = first == 0 ? ::fork() : -1;
-    if (started == 0) become(pointers.data(), mask, parent, output);
+    if (started == 0) become(file.empty() ? pointers[0] : file.c_str(), pointers.data(), mask, parent, output);
     child = started;
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     if (started < 0) return first == 0 ? 127 : 128 + first;

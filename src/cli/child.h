@@ -27,8 +27,8 @@ public:
     /// Runs a program to its end. Finds it as a shell does. Returns its exit code, 128 + the signal
     /// that ended it, or 127 if it cannot be started. If this process ends, the program is
     /// terminated. `output`: a descriptor that gets its stdout and stderr; -1: it has those of this
-    /// process.
-    int run(const std::vector<std::string>& words, int output = -1);
+    /// process. `file`: the program, if its first word is not its path.
+    int run(const std::vector<std::string>& words, int output = -1, const std::string& file = "");
 };
 
 }  // namespace convoy

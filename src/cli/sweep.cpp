@@ -11,6 +11,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/cache_folder.h"
 #include "base/own_folder.h"
 #include "base/project.h"
 #include "base/shell_word.h"
@@ -77,9 +78,11 @@ std::string running_file(bool by_mpirun) {
     return by_number;
 }
 
-std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run, const std::string& mpirun) {
+/// Returns the words of a training's command. mpirun is not named by its path: it would then start
+/// its daemons with an LD_LIBRARY_PATH that has an empty entry, which is the current folder.
+std::vector<std::string> command_of(const SweepSpec& spec, const SweepRun& run) {
     std::vector<std::string> words;
-    if (spec.ranks > 0) words = {mpirun, "-np", std::to_string(spec.ranks)};
+    if (spec.ranks > 0) words = {"mpirun", "-np", std::to_string(spec.ranks)};
     words.push_back(running_file(spec.ranks > 0));
     words.emplace_back("train");
     words.insert(words.end(), run.args.begin(), run.args.end());
@@ -107,14 +110,23 @@ std::string again(const SweepSpec& spec) {
 }
 
 /// A folder for mpirun's files while trainings run. Otherwise mpirun would use a folder in /tmp
-/// with a predictable name, which another user could have made.
+/// with a predictable name, which another user could have made. On other hosts its path is known
+/// before it is made, so that mpirun's files are in the user's cache there.
 class MpirunFolder {
 public:
     explicit MpirunFolder(bool wanted) {
-        if (!wanted) return;
+        if (!wanted || std::getenv("OMPI_MCA_orte_tmpdir_base") || std::getenv("PRTE_MCA_prte_tmpdir_base")) return;
         folder_ = OwnFolder::unique("/tmp/convoy-sweep-", "start again");
-        for (const char* setting : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
-            setenv(setting, folder_->path().c_str(), 0);
+        const bool alone = !may_use_other_hosts();
+        const std::string cache = cache_folder();
+        if (!alone && cache.empty())
+            fail(Exit::usage,
+                 "mpirun may start ranks on other hosts, and there is no folder for its files there; set HOME, or "
+                 "OMPI_MCA_orte_tmpdir_base to a folder that only you may write");
+        for (const std::string launcher : {"OMPI_MCA_orte", "PRTE_MCA_prte"}) {
+            setenv((launcher + (alone ? "_tmpdir_base" : "_local_tmpdir_base")).c_str(), folder_->path().c_str(), 0);
+            if (!alone) setenv((launcher + "_remote_tmpdir_base").c_str(), (cache + "/mpirun").c_str(), 0);
+        }
     }
     ~MpirunFolder() {
         const std::error_code error = folder_ ? folder_->remove() : std::error_code();
@@ -154,7 +166,7 @@ Outcome train_all(const SweepSpec& spec, ChildSignals& signals) {
         std::printf("sweep     %zu of %zu: %s\n", i + 1, spec.runs.size(), printable(run.name).c_str());
         std::fflush(stdout);
         const std::string folder = spec.output + "/" + run.name;
-        const int code = signals.run(command_of(spec, run, mpirun));
+        const int code = signals.run(command_of(spec, run), -1, spec.ranks > 0 ? mpirun : "");
         if (code == 0) outcome.done.push_back(folder);
         outcome.stopped = stopped_with(code, signals.received());
         if (outcome.stopped != 0) break;

@@ -43,8 +43,8 @@ StoredTensors placed(const InputBytes& file, const TorchPickle& pickle,
 
 StoredTensors torch_zip_tensors(const InputBytes& file, const std::string& key) {
     constexpr const char *pickle_name = "data.pkl", *order_name = "byteorder";
-    std::map<std::string, ZipMember> members;
-    for (ZipMember& member : stored_members(file)) members[member.name] = member;
+    std::map<std::string, ZipMember> members;  // by lower_case(), as PyTorch finds them
+    for (ZipMember& member : stored_members(file)) members[lower_case(member.name)] = member;
     std::string folder;
     for (const auto& [name, member] : members)
         if (name.ends_with(std::string("/") + pickle_name)) {
@@ -66,7 +66,7 @@ StoredTensors torch_zip_tensors(const InputBytes& file, const std::string& key) 
     const std::vector<uint8_t> pickle = content(members.at(folder + pickle_name), most_pickle_bytes);
     return placed(file, read_torch_pickle(pickle, file.path() + ": " + shortened(folder, 60) + pickle_name, key),
                   [&](const TorchStorage& storage) {
-                      const auto found = members.find(folder + "data/" + storage.key);
+                      const auto found = members.find(lower_case(folder + "data/" + storage.key));
                       if (found == members.end()) refuse(file, "has no storage " + shortened(storage.key));
                       return StoragePlace{found->second.offset, found->second.bytes};
                   });
@@ -95,6 +95,7 @@ StoredTensors old_torch_tensors(const InputBytes& file, const std::string& key) 
         places[name] = {at, int64_t(count) * width};
         at += places[name].bytes;
     }
+    if (at != file.size()) refuse(file, "has more bytes than its storages");
     return placed(file, pickles.state, [&](const TorchStorage& storage) {
         const auto found = places.find(storage.key);
         if (found == places.end()) refuse(file, "has no storage " + shortened(storage.key));

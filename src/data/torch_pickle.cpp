@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -81,8 +82,13 @@ private:
             key.kind != Node::text || key.bytes.size() > longest_key || count.kind != Node::number ||
             count_of({count.value}) < 0 || (old && nodes_[given[5]].kind != Node::none))
             refuse("has other names of storages");
-        storages.push_back({found->second, std::string(key.bytes), count.value});
-        return {.kind = Node::storage, .value = int64_t(storages.size()) - 1};
+        const auto [known, is_new] = by_key_.try_emplace(key.bytes, storages.size());
+        if (is_new) storages.push_back({found->second, std::string(key.bytes), count.value});
+        // PyTorch would take the first type and number of elements for all tensors.
+        const TorchStorage& storage = storages[known->second];
+        if (storage.type != found->second || storage.count != count.value)
+            refuse("names storage " + storage.key + " with two types or sizes");
+        return {.kind = Node::storage, .value = int64_t(known->second)};
     }
 
     Node call(std::string_view name, uint32_t arguments) override {
@@ -100,8 +106,17 @@ private:
         const size_t most = name == rebuild ? 7 : 4, least = name == rebuild ? 6 : 4;
         if ((name != rebuild && name != rebuild_before) || given.size() < least || given.size() > most)
             refuse("has other arguments of a tensor");
+        if (given.size() == most && name == rebuild) check_no_metadata(nodes_[given.back()]);
         tensors.push_back(tensor_of(given));
         return {.kind = Node::tensor, .value = int64_t(tensors.size()) - 1};
+    }
+
+    /// Refuses a tensor whose metadata change its values: {"neg": true} means that they are
+    /// negated.
+    void check_no_metadata(const Node& metadata) const {
+        const bool empty = (metadata.kind == Node::none || metadata.kind == Node::dict) && metadata.items.empty() &&
+                           metadata.bytes.empty();
+        if (!empty) refuse("has a tensor with metadata; save a copy of it, as clone() makes one");
     }
 
     /// Returns the view (storage, first element, shape, strides, …).
@@ -130,6 +145,8 @@ private:
         if (last >= held) refuse(what);
         return t;
     }
+    std::map<std::string_view, size_t> by_key_;  // the index of each storage
+
     /// Returns the whole numbers of a tuple of at most eight.
     std::vector<int64_t> sides(uint32_t index) const {
         constexpr size_t most = 8;

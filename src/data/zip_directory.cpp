@@ -118,6 +118,11 @@ ZipMember take_member(const InputBytes& file, const std::vector<uint8_t>& direct
 
 }  // namespace
 
+std::string lower_case(std::string name) {
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+    return name;
+}
+
 std::vector<ZipMember> stored_members(const InputBytes& file) {
     const Directory found = find_directory(file);
     const std::vector<uint8_t> directory = read(file, found.offset, found.bytes);
@@ -125,8 +130,8 @@ std::vector<ZipMember> stored_members(const InputBytes& file) {
     std::set<std::string> names;
     for (size_t at = 0; at < directory.size();) {
         members.push_back(take_member(file, directory, at));
-        if (!names.insert(members.back().name).second)
-            refuse(file, "has member " + shortened(members.back().name) + " twice");
+        if (!names.insert(lower_case(members.back().name)).second)
+            refuse(file, "has member " + shortened(members.back().name) + " twice, perhaps with other capital letters");
     }
     if (members.size() != found.members)
         refuse(file, "claims " + std::to_string(found.members) + " members and has " + std::to_string(members.size()));

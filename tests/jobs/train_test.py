@@ -58,7 +58,7 @@ class Train(Stubs):
         log = "../logs/benchmark_log/cnns/resnet50_1node_bz32/1n4c_real.log"
         self.assertEqual(done.stdout.splitlines()[:3], ["Use gpus: 0,1,2,3", "Batch size : 32", "Learning rate: 0.128"])
         self.assertEqual(done.stdout.splitlines()[-1], f"Writting log to {log}")
-        self.assertRegex(done.stdout, r"mpirun .*-np 4 ")
+        self.assertRegex(done.stdout, r"mpirun .*-H localhost:4 -np 4 ")
         (call,) = self.calls()
         recipe = f"{self.dir}/root/input/recipes/tests/resnet50.cfg"
         for words in (f"train --config {recipe}", "--model resnet50", "--data /data", "--batch-size 128", "--lr 0.128",

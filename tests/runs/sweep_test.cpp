@@ -70,13 +70,42 @@ TEST_F(Sweep, LetsMpirunUseNoFolderThatAnotherUserMade) {
                   " " + out_.path())
                   .code,
               0);
-    const Finished f = run(with_limit("setpriv --reuid 23457 --regid 23457 --clear-groups env HOME=" + out_.path() +
-                                          " " + sibling("convoy") + " " + sweep("lr=0.01", "--ranks 2 --max-steps 2"),
-                                      60));
+    const Finished f =
+        run(with_limit("setpriv --reuid 23457 --regid 23457 --clear-groups env -u "
+                       "OMPI_MCA_orte_tmpdir_base -u PRTE_MCA_prte_tmpdir_base HOME=" +
+                           out_.path() + " " + sibling("convoy") + " " + sweep("lr=0.01", "--ranks 2 --max-steps 2"),
+                       60));
     EXPECT_EQ("", failure(f)) << f.err;
     EXPECT_TRUE(fs::exists(folder + "/pid.1/keep"));
     EXPECT_EQ(run("find /tmp -maxdepth 1 -name 'convoy-sweep-*' -user 23457").out, "");
     fs::remove_all(folder);
+}
+
+// There, another user could make a folder of that path before mpirun's daemon does, which deletes
+// what lies below it. A stand-in for mpirun writes down what it is told.
+TEST_F(Sweep, LetsMpirunUseTheUsersCacheOnOtherHosts) {
+    const std::string settings = out_.path("settings"), home = out_.path("home");
+    write_file(out_.path("bin/mpirun"), "#!/bin/sh\nenv | grep _tmpdir_base= | sort >" + settings + "\n");
+    fs::permissions(out_.path("bin/mpirun"), fs::perms(0755));
+    const auto told = [&](const std::string& variables) {
+        run(
+            with_limit("env -u SLURM_JOB_ID -u PBS_NODEFILE -u XDG_CACHE_HOME -u OMPI_MCA_orte_tmpdir_base -u "
+                       "PRTE_MCA_prte_tmpdir_base " +
+                           variables + " PATH=" + out_.path("bin") + ":$PATH " + sibling("convoy") + " " +
+                           sweep("seed=3", "--ranks 2"),
+                       60));
+        return read_file(settings);
+    };
+    const std::string several = told("OMPI_MCA_orte_default_hostfile=hosts HOME=" + home);
+    for (const char* launcher : {"OMPI_MCA_orte", "PRTE_MCA_prte"}) {
+        EXPECT_EQ(count(several, std::string(launcher) + "_local_tmpdir_base=/tmp/convoy-sweep-"), 1) << several;
+        EXPECT_EQ(count(several, std::string(launcher) + "_remote_tmpdir_base=" + home + "/.cache/convoy/mpirun\n"), 1)
+            << several;
+    }
+    EXPECT_EQ(count(several, "_tmpdir_base="), 4) << several;
+    EXPECT_EQ(count(told("HOME=" + home), "_MCA_orte_tmpdir_base=/tmp/convoy-sweep-"), 1) << "on one host";
+    const std::string own = "OMPI_MCA_orte_tmpdir_base=" + home;
+    EXPECT_EQ(told("OMPI_MCA_orte_default_hostfile=hosts " + own), own + "\n") << "the user's own folder stays";
 }
 
 // Another user could prepare finished runs under a name that the clock tells.

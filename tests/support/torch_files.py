@@ -23,18 +23,18 @@ def named(module, name, kind=type):
     return made
 
 
-FloatStorage = named(torch, "FloatStorage")
+FloatStorage, HalfStorage = named(torch, "FloatStorage"), named(torch, "HalfStorage")
 rebuild = named(torch._utils, "_rebuild_tensor_v2", None)
 
 
 class Storage:
-    def __init__(self, key, count):
-        self.key, self.count = key, count
+    def __init__(self, key, count, kind=FloatStorage):
+        self.key, self.count, self.kind = key, count, kind
 
 
 class Tensor:
-    def __init__(self, storage, shape, strides, first=0):
-        self.arguments = (storage, first, shape, strides, False, OrderedDict())
+    def __init__(self, storage, shape, strides, first=0, *metadata):
+        self.arguments = (storage, first, shape, strides, False, OrderedDict(), *metadata)
 
     def __reduce__(self):
         return rebuild, self.arguments
@@ -42,7 +42,7 @@ class Tensor:
 
 class Pickler(pickle.Pickler):
     def persistent_id(self, value):
-        return ("storage", FloatStorage, value.key, "cpu", value.count) if isinstance(value, Storage) else None
+        return ("storage", value.kind, value.key, "cpu", value.count) if isinstance(value, Storage) else None
 
 
 def pickled(value, protocol=2):
@@ -62,9 +62,13 @@ def archive(members, compression=zipfile.ZIP_STORED):
 FLOATS = struct.pack("<110f", *(i / 128 for i in range(110)))
 
 
-def state(storage=Storage("0", 110), shape=(10, 10), strides=(10, 1), first=0):
-    return OrderedDict([("fc.weight", Tensor(storage, shape, strides, first)),
-                        ("fc.bias", Tensor(Storage("0", 110), (10,), (1,), 100))])  # fmt: skip
+def state(storage=Storage("0", 110), shape=(10, 10), strides=(10, 1), first=0, *metadata):
+    return OrderedDict([("fc.weight", Tensor(storage, shape, strides, first, *metadata)),
+                        ("fc.bias", Tensor(storage if storage.key == "0" else Storage("0", 110), (10,), (1,), 100))])  # fmt: skip
+
+
+def with_two(storage):
+    return OrderedDict([("a", Tensor(Storage("0", 110), (10,), (1,))), ("b", Tensor(storage, (10,), (1,)))])
 
 
 def saved(content, floats=FLOATS, *more, **how):
@@ -95,11 +99,25 @@ class Ran:
         return os.system, (self.command,)
 
 
+def old_files():
+    yield "old-magic.pth", b"\x80\2K\1.", "no file of torch.save()"
+    for last in [(None,), (None,) * 3, [None], {}]:
+        yield f"old-{type(last).__name__}{len(last)}.pth", OLD_HEAD + pickled(last), "no file of torch.save()"
+    yield "old-cut.pth", open("tests/golden/weights/linear-old.pth", "rb").read()[:-40], "end of storage"
+    yield "old-head.pth", open("tests/golden/weights/linear-old.pth", "rb").read()[:200], "truncated"
+    yield "old-good.pth", saved_before(state(), ["0"]), ""
+    yield "old-long-key.pth", saved_before(state(), ["0" * 65]), "long-key.pth: is no file of torch.save()"
+    yield "old-two-types.pth", saved_before(with_two(Storage("0", 110, HalfStorage)), ["0"]), "two types or sizes"
+    yield "old-longer.pth", saved_before(state(), ["0"]) + b"x", "more bytes than its storages"
+
+
 def files(folder):
     good = saved(state())
     central, end = good.index(b"PK\1\2"), good.index(b"PK\5\6")
     last = good.rindex(b"PK\1\2")
     yield "good.pth", good, ""
+    yield "LETTERS.pth", good.replace(b"a/data/0", b"A/DATA/0"), ""
+    yield "no-metadata.pth", saved(state(Storage("0", 110), (10, 10), (10, 1), 0, {})), ""
     yield "truncated.pth", good[: len(good) // 2], "no zip directory"
     yield "compressed.pth", saved(state(), compression=zipfile.ZIP_DEFLATED), "is compressed"
     yield "bomb.pth", saved(state(), bytes(1 << 26), compression=zipfile.ZIP_DEFLATED), "is compressed"
@@ -115,6 +133,14 @@ def files(folder):
     yield "paths.pth", saved(state(), FLOATS, ("../../etc/x", "x")), "leads elsewhere"
     yield "rooted.pth", saved(state(), FLOATS, ("/etc/x", "x")), "leads elsewhere"
     yield "twice.pth", saved(state(), FLOATS, ("a/data/0", FLOATS)), "twice"
+    # PyTorch finds members without regard to capital letters.
+    yield "TWICE.pth", saved(state(), FLOATS, ("a/DATA/0", FLOATS)), "member a/DATA/0 twice, perhaps with other capital"
+    yield "two-DATA.pth", saved(state(), FLOATS, ("a/DATA.PKL", b"")), "twice"
+    yield "BYTEORDER.pth", archive([("a/data.pkl", pickled(state())), ("a/BYTEORDER", "big"), ("a/data/0", FLOATS)]), "another order of bytes"
+    yield "negated.pth", saved(state(Storage("0", 110), (10, 10), (10, 1), 0, {"neg": True})), "tensor with metadata"
+    yield "float-metadata.pth", saved(state(Storage("0", 110), (10, 10), (10, 1), 0, 1.5)), "tensor with metadata"
+    yield "two-types.pth", saved(with_two(Storage("0", 110, HalfStorage))), "names storage 0 with two types or sizes"
+    yield "two-sizes.pth", saved(with_two(Storage("0", 100))), "names storage 0 with two types or sizes"
     yield "two-pickles.pth", saved(state(), FLOATS, ("b/data.pkl", b"")), "two members data.pkl"
     yield "no-pickle.pth", archive([("a/data/0", FLOATS)]), "no member data.pkl"
     yield "large-pickle.pth", saved(b"\x80\2" + b"N" * (17 << 20)), "data.pkl has 17825794 bytes"
@@ -131,7 +157,6 @@ def files(folder):
     yield "endless-shape.pth", saved(state(shape=(2**40, 2**40), strides=(0, 0))), "in a storage of 110 elements"
     yield "claims.pth", saved(state(Storage("0", 2**62))), "other names of storages"
     yield "long-key.pth", saved(state(Storage("0" * 65, 110))), "other names of storages"
-    yield "old-long-key.pth", saved_before(state(), ["0" * 65]), "long-key.pth: is no file of torch.save()"
     yield "sides.pth", saved(state(shape=(1,) * 9, strides=(1,) * 9)), "other arguments of a tensor"
     yield "strideless.pth", saved(state(strides=(1,))), "shape and strides differ in length"
     yield "runs.pth", saved({"state_dict": state(), "x": Ran(f"touch {folder}/ran")}), "wants posix.system"
@@ -142,11 +167,7 @@ def files(folder):
     yield "list.pth", saved([1, 2]), "holds no dict"
     yield "numbers.pth", saved({"a": 1, "b": 2}), "name the key of one with --key: a, b"
     yield "empty.pth", saved({"state_dict": {"a": 1}}), "holds no tensors"
-    yield "old-magic.pth", b"\x80\2K\1.", "no file of torch.save()"
-    for last in [(None,), (None,) * 3, [None], {}]:
-        yield f"old-{type(last).__name__}{len(last)}.pth", OLD_HEAD + pickled(last), "no file of torch.save()"
-    yield "old-cut.pth", open("tests/golden/weights/linear-old.pth", "rb").read()[:-40], "end of storage"
-    yield "old-head.pth", open("tests/golden/weights/linear-old.pth", "rb").read()[:200], "truncated"
+    yield from old_files()
 
 
 if __name__ == "__main__":

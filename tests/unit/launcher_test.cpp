@@ -217,7 +217,9 @@ TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
 
 // Rootless containers run jobs like this. There, /tmp shows the owner 65534 and not root.
 TEST(Launcher, AJobInAUserNamespaceThatDoesNotMapRootStarts) {
-    const std::string as_a_user = "setpriv --reuid=23459 --regid=23459 --clear-groups env HOME=/nonexistent ",
+    const std::string as_a_user =
+                          "setpriv --reuid=23459 --regid=23459 --clear-groups env -u "
+                          "OMPI_MCA_orte_tmpdir_base -u PRTE_MCA_prte_tmpdir_base HOME=/nonexistent ",
                       in_a_namespace = as_a_user + "unshare --user --map-user=23459 --map-group=23459 ";
     if (::geteuid() != 0 || run(in_a_namespace + "true").code != 0)
         GTEST_SKIP() << "needs root, setpriv, and user namespaces for all users";
@@ -229,6 +231,26 @@ TEST(Launcher, AJobInAUserNamespaceThatDoesNotMapRootStarts) {
                                       60));
     EXPECT_EQ("", failure(f));
     EXPECT_EQ(f.err, "");
+}
+
+// It would keep its files there in a folder that another user may have made.
+TEST(Launcher, TheMainJobStartsNoDaemonOnOtherHosts) {
+    const TempDir dir;
+    write_file(dir.path("build/convoy"), "#!/bin/sh\ntouch " + dir.path("ran") + "\n");
+    write_file(dir.path("agent"), "#!/bin/sh\ntouch " + dir.path("called") + "\nexit 1\n");
+    write_file(dir.path("hosts"), "localhost slots=1\nelsewhere.invalid slots=1\n");
+    ASSERT_EQ(run("chmod +x " + dir.path("build/convoy") + " " + dir.path("agent")).code, 0);
+    std::string several = "env BUILD=" + dir.path("build") + " RUN=" + dir.path("run");
+    for (const char* setting : {" OMPI_MCA_orte_default_hostfile=", " PRTE_MCA_prte_default_hostfile="})
+        several += setting + dir.path("hosts");
+    for (const char* setting : {" OMPI_MCA_plm_rsh_agent=", " PRTE_MCA_plm_ssh_agent="})
+        several += setting + dir.path("agent");
+    const Finished f = run(with_limit(several + " bash input/run.sh", 60));
+    EXPECT_EQ("", failure(f));
+    EXPECT_TRUE(std::filesystem::exists(dir.path("ran")));
+    EXPECT_FALSE(std::filesystem::exists(dir.path("called")));
+    run(with_limit(several + " mpirun -np 1 true", 60));
+    if (!std::filesystem::exists(dir.path("called"))) GTEST_SKIP() << "this mpirun starts no daemons through ssh";
 }
 
 TEST(Launcher, ASingleProcessLeavesNoFileBehind) {

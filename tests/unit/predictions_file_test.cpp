@@ -30,7 +30,7 @@ TEST(PredictionsFile, ImagesWithoutLogitsTakeLittleRoom) {
 }
 
 // Each row repeats names, which may come from another person's file.
-TEST(PredictionPrinter, ShortensLongNamesOfClasses) {
+TEST(PredictionsFile, RowsShortenLongNamesOfClasses) {
     for (const auto format :
          {PredictionPrinter::Format::text, PredictionPrinter::Format::csv, PredictionPrinter::Format::json}) {
         PredictionPrinter printer(format, {std::string(1000, 'a'), "b"}, 2, true);
