@@ -141,7 +141,9 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 
 # The commit goes into every shard and metric file; only these depend on it.
-COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+# Without tags: their names may hold shell code, and a fetch brings tags of other people.
+COMMIT := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
+override COMMIT := $(shell printf %s '$(call in_quotes,$(COMMIT))' | tr -cd 'A-Za-z0-9._+-')
 $(BUILD)/commit: FORCE
 	@mkdir -p $(@D); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 OF_COMMIT := $(BUILD)/src/base/version.o $(BUILD)/src/backend/cuda/entry.o

@@ -48,7 +48,7 @@ copy_libraries "$build/convoy" "$build/convoy_tests" $([ ! -e "$backend" ] || ec
 strip --strip-unneeded "$out"/lib/* "$out"/openmpi/plugins/*.so 2>/dev/null || true
 
 cp tests/cuda/bundle_run.sh "$out/run" && chmod +x "$out/run"
-{ echo "commit $(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)"; grep -m1 PRETTY_NAME /etc/os-release; } > "$out/BUILT"
+{ echo "commit $(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)"; grep -m1 PRETTY_NAME /etc/os-release; } > "$out/BUILT"
 [ -z "${FOLDER_ONLY:-}" ] || exit 0
 tar -C "$build" -c convoy-bundle | xz -T0 -9e > "$build/convoy-bundle.tar.xz"
 size=$(stat -c %s "$build/convoy-bundle.tar.xz")

@@ -37,8 +37,8 @@ herr_t collect(hid_t, const char* name, const H5L_info_t*, void* names) {
 }  // namespace
 
 std::string with_limit(const std::string& command, int seconds) {
-    // Variables that say where OpenMPI is installed, where it keeps its files, and how its processes
-    // communicate are kept.
+    // Variables that say where OpenMPI is installed, where it keeps its files, and how its
+    // processes communicate are kept.
     const std::string kept =
         "ALLOW_RUN_AS_ROOT|_component_path$|_silence_warning$|^OPAL_(PREFIX|PKGDATADIR|BINDIR)$|"
         "^OMPI_MCA_(orte_launch_agent|orte_tmpdir_base|btl|pml|plm)$";

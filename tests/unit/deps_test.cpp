@@ -78,6 +78,23 @@ TEST(Deps, NothingIsInstalledIntoAUsersOwnFolder) {
 }
 
 // A source package's setup.py would run before its SHA-256 is checked.
+// git fetch brings tags of other people, and their names may hold most characters.
+TEST(Deps, TheNameOfATagIsNoCommandOfMake) {
+    if (run("command -v git make g++ mpicxx").code != 0) GTEST_SKIP() << "needs a development environment";
+    const TempDir dir;
+    write_file(
+        dir.path("make.sh"),
+        "mkdir tests && cp $1/Makefile . && cp $1/tests/tests.mk tests && git init -q . && git add -A &&\n"
+        "git -c user.name=a -c user.email=a@b.c commit -qm first &&\n"
+        "git -c user.name=a -c user.email=a@b.c tag -a \"v1';touch\\${IFS}ran;'\" -m x &&\n"
+        "unset MAKEFLAGS MFLAGS MAKELEVEL COMMIT && make CUDA= BUILD=build build/commit >&2 && cat build/commit &&\n"
+        "make CUDA= BUILD=build \"COMMIT=v2';touch\\${IFS}ran;'\" build/commit >&2 && cat build/commit\n");
+    const Finished f = run("here=$(pwd) && cd " + dir.path() + " && bash make.sh $here");
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_TRUE(std::regex_match(f.out, std::regex("[0-9a-f]{12}(-dirty)?\nv2touchIFSran\n"))) << f.out;
+    EXPECT_FALSE(std::filesystem::exists(dir.path("ran")));
+}
+
 TEST(Deps, PipTakesWheelsOnly) {
     int calls = 0;
     for (const char* script : {".ci/deps.sh", ".ci/style.sh"}) {
