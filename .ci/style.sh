@@ -21,29 +21,29 @@ fetch() { # fetch NAME VERSION SHA256
   rm -rf "$tmp"
 }
 
-sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.cu' '*.cuh'; }
+sources() { git ls-files -z --cached --others --exclude-standard '*.cpp' '*.h' '*.cu' '*.cuh'; }
 others() {
-  git ls-files --cached --others --exclude-standard '*.md' '*.py' '*.sh' '*.mk' '*.pbs' '*.sbatch' '*.cfg' '*.example' Makefile
+  git ls-files -z --cached --others --exclude-standard '*.md' '*.py' '*.sh' '*.mk' '*.pbs' '*.sbatch' '*.cfg' '*.example' Makefile
 }
 clang_format() {
   fetch clang-format 19.1.7 f4906fb463dd2033032978f56962caab268c9428a384126b9400543eb667f11c
-  sources | xargs "$bin/clang-format/bin/clang-format" "$@"
+  sources | xargs -0 "$bin/clang-format/bin/clang-format" "$@"
 }
 
 # Counts each word in all sources and prose.
-words() { { sources; others; } | xargs cat | grep -oE '[[:alnum:]_]+' | sort | uniq -c; }
+words() { { sources; others; } | xargs -0 cat | grep -oE '[[:alnum:]_]+' | sort | uniq -c; }
 
 case ${1:-} in
   format)
     before=$(words)
-    { sources; others; } | xargs "$PYTHON" .ci/columns.py --fill
+    { sources; others; } | xargs -0 "$PYTHON" .ci/columns.py --fill
     clang_format -i
     diff <(echo "$before") <(words) || { echo "make format has changed these words; git diff shows where" >&2; exit 1; }
     ;;
   check)
     code=0
     clang_format --dry-run -Werror || code=1
-    { sources; others; } | xargs "$PYTHON" .ci/columns.py || code=1
+    { sources; others; } | xargs -0 "$PYTHON" .ci/columns.py || code=1
     [ $code = 0 ] || { echo "make format puts it right" >&2; exit 1; }
     ;;
   tidy)

@@ -24,8 +24,9 @@ for_openmpi_5() {
 make_scratch() {
   scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
   trap 'rm -rf "$scratch"' EXIT
-  # On this host it is there already. A folder that another user made is not taken.
-  scratch_command="mkdir -m 700 $scratch 2>/dev/null; test ! -L $scratch && test -O $scratch"
+  # On this host it is there already. A folder that another user made is not taken, and no link. One
+  # look at it tells both, because another user may exchange the two.
+  scratch_command="mkdir -m 700 $scratch 2>/dev/null; test \"\$(LC_ALL=C stat -c '%u %F' $scratch)\" = \"\$(id -u) directory\""
   export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
 }
 

@@ -22,6 +22,10 @@ outer+='|OMPI_MCA_(ess|initial_wdir|orte_(ess|app_num|hnp_uri|local_daemon_uri|p
 forget_outer_job() {
   local name array
   for name in $(compgen -e | grep -E "^($outer)" || true); do unset "$name"; done
+  # Folders and links of the outer job's launcher.sh, which are removed when it ends. Other users
+  # could make them again.
+  for name in OMPI_MCA_orte_tmpdir_base PRTE_MCA_prte_tmpdir_base; do [[ ${!name:-} != /tmp/convoy-job-* ]] || unset "$name"; done
+  for name in OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent; do [[ ${!name:-} != */jobs/shield.sh\ * ]] || unset "$name"; done
   # An array element that submits a job leaves its numbers in it. Slurm knows which job they belong
   # to.
   [[ -n ${SLURM_JOB_ID:-} && -n ${SLURM_ARRAY_JOB_ID:-} ]] || return 0

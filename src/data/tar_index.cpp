@@ -79,11 +79,12 @@ private:
     std::array<char, block> bytes_{};
 };
 
-/// Name and size of the next member, from an extension header.
+/// Name and size of the next member, from extension headers.
 struct Extended {
     std::string name{};
     int64_t size = -1;
     bool sparse = false;
+    bool has_gnu = false, has_pax = false;  ///< there was a GNU header with a long name, or a pax header
 };
 
 /// Removes the first record "LENGTH KEY=VALUE\n" from `records` and applies it to `to`. False if
@@ -138,8 +139,9 @@ private:
         if (name.size() > most_name_bytes) bad("a name is longer than 4 KiB: it is damaged");
         if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // '/': a folder, before POSIX
         if (header.is_link()) visit({.name = name, .is_link = true});
-        if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();
-        if (header.type() == 'x' || header.type() == 'X') read_pax(text_at(content, bytes), extended_);
+        if (header.type() == 'L') read_gnu_name(text_at(content, bytes));
+        if (header.type() == 'x' || header.type() == 'X') read_pax_of_member(text_at(content, bytes));
+        if (header.type() == 'g') check_global(text_at(content, bytes));
         if (!header.is_extension()) extended_ = {};
         at_ = content + (bytes + block - 1) / block * block;
     }
@@ -171,6 +173,30 @@ private:
         return false;
     }
 
+    // Programs do not agree on which of two names of a member counts.
+    void read_gnu_name(const std::string& text) {
+        if (extended_.has_gnu || !extended_.name.empty()) bad("a member has two long names");
+        extended_.has_gnu = true;
+        extended_.name = text.c_str();
+    }
+    void read_pax_of_member(const std::string& records) {
+        if (extended_.has_pax) bad("a member has two pax headers");
+        Extended read;
+        read_pax(records, read);
+        if (extended_.has_gnu && !read.name.empty()) bad("a member has two long names");
+        if (extended_.has_gnu) read.name = extended_.name;
+        read.has_gnu = extended_.has_gnu;
+        read.has_pax = true;
+        extended_ = read;
+    }
+    /// Refuses a pax header for all members that gives names or sizes. git archive writes a
+    /// comment.
+    void check_global(const std::string& records) const {
+        Extended of_all;
+        read_pax(records, of_all);
+        if (!of_all.name.empty() || of_all.size != -1 || of_all.sparse)
+            bad("a pax header gives all members a name or a size");
+    }
     void read_pax(std::string_view records, Extended& to) const {
         // Some writers fill the block with zeros.
         while (records.find_first_not_of('\0') != std::string_view::npos)

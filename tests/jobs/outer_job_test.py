@@ -20,7 +20,8 @@ OPTIONS = {
     "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS_PER_SOCKET": "1", "SLURM_GRES": "gpu:1", "SLURM_NTASKS_PER_GPU": "2",
     "SLURM_NTASKS_PER_SOCKET": "2", "SLURM_THREADS_PER_CORE": "1", "SLURM_HET_SIZE": "2", "PMI_RANK": "3",
     "PMI_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_UNIVERSE_SIZE": "4", "OMPI_MCA_ess_base_vpid": "3",
-    "OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:5",
+    "OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:5", "PRTE_MCA_prte_tmpdir_base": "/tmp/convoy-job-a1B2c3",
+    "OMPI_MCA_plm_rsh_agent": "/tmp/convoy-job-a1B2c3/here/jobs/shield.sh ssh",
 }  # fmt: skip
 # Variables of the job itself, and those that users set on purpose.
 KEPT = {

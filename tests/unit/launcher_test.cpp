@@ -269,7 +269,8 @@ TEST(Launcher, ASingleProcessMakesNoFolderForItsJob) {
     if (launcher_grace().to_term != 1) GTEST_SKIP() << "not OpenMPI 4, whose folder this is";
     const TempDir dir;
     write_file(dir.path("file"), "");
-    const std::string convert = "TMPDIR=" + dir.path("file") + " " + sibling("convoy") +
+    const std::string convert = "env -u OMPI_MCA_orte_tmpdir_base TMPDIR=" + dir.path("file") + " " +
+                                sibling("convoy") +
                                 " convert synthetic --images 10 --test-images 2 --size 8x8x3 --classes 2 --to ";
     const Finished f = run(convert + dir.path("data"));
     EXPECT_EQ(f.code, 0) << f.err;

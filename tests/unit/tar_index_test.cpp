@@ -242,5 +242,26 @@ TEST_F(TarIndex, ALongNameIsOfItsMemberAlone) {
     }
 }
 
+// GNU tar, Python and older programs choose differently, and labels are taken from names.
+TEST_F(TarIndex, TwoNamesOfOneMemberAreRefused) {
+    const auto pax = [](const std::string& key, const std::string& value, char type) {
+        const std::string tail = " " + key + "=" + value + "\n";
+        return member("pax", std::to_string(tail.size() + 2) + tail, type);
+    };
+    const std::string gnu = member("././@LongLink", std::string("cat/long\0", 9), 'L'),
+                      path = pax("path", "dog/long", 'x'), comment = pax("comment", "0123456789", 'x');
+    for (const std::string& two : {gnu + path, path + gnu, gnu + gnu})
+        EXPECT_EQ("", problem(two + one_ + end_mark, {path_, "a member has two long names"}));
+    EXPECT_EQ("", problem(path + comment + one_ + end_mark, {path_, "a member has two pax headers"}));
+    EXPECT_EQ(files_of(gnu + comment + one_ + end_mark), "cat/long=first");
+    EXPECT_EQ(listed_by_tar(), "cat/long");
+    EXPECT_EQ(files_of(comment + gnu + one_ + end_mark), "cat/long=first");
+    for (const char* key : {"path", "size", "GNU.sparse.major"})
+        EXPECT_EQ("",
+                  problem(pax(key, "10000000", 'g') + one_ + end_mark, {path_, "gives all members a name or a size"}))
+            << key;
+    EXPECT_EQ(files_of(pax("comment", "0123456789", 'g') + one_ + end_mark), "a/one=first") << "as git archive does";
+}
+
 }  // namespace
 }  // namespace convoy::test
