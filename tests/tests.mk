@@ -126,7 +126,7 @@ test-cuda12: ## build with CUDA 12 for P100 to H100 in a bare Debian 13 (root; d
 test-gpu: ## what needs a GPU
 test-gpu bench-gpu: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
-	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/cuda/gpu.sh $(@:%-gpu=%)
+	@$(WITH_OWN_FOLDER) BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/cuda/gpu.sh $(@:%-gpu=%)
 
 # Every stage of gpu_slot.sh, on the emulated device in a bare Debian; a test does the same here.
 rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
@@ -141,7 +141,7 @@ test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 
 # Builds a copy of the sources that holds every mistake of tests/mistakes/mistakes.txt. A variable
 # selects one.
 mistakes: deps ## which tests notice planted mistakes; ONLY=3,17 FAST=yes
-	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' $(PYTHON) tests/mistakes/run.py --only '$(ONLY)' $(if $(FAST),--fast-only)
+	@$(WITH_OWN_FOLDER) BUILD='$(BUILD)' PYTHON='$(PYTHON)' $(PYTHON) tests/mistakes/run.py --only '$(ONLY)' $(if $(FAST),--fast-only)
 
 # The whole suite with address and undefined-behaviour checks. A part of it, slowly, for leaks. The
 # threads that Convoy starts (checkpoints, watchdog, sampler) with the thread sanitizer.
@@ -192,7 +192,7 @@ ONLY    ?=
 PAGE    ?=
 acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row MNIST= CIFAR10= PAGE=
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@$(PYTHON) tests/acceptance/acceptance.py --convoy '$(BUILD)/convoy' --only '$(ONLY)' --mnist '$(MNIST)' --cifar10 '$(CIFAR10)' --page '$(PAGE)' $(if $(SHORT),--short)
+	@$(WITH_OWN_FOLDER) $(PYTHON) tests/acceptance/acceptance.py --convoy '$(BUILD)/convoy' --only '$(ONLY)' --mnist '$(MNIST)' --cifar10 '$(CIFAR10)' --page '$(PAGE)' $(if $(SHORT),--short)
 
 ##@ Measure
 bench-gpu: ## speed on a GPU

@@ -9,7 +9,8 @@ import sys
 import h5py
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARED = os.path.join(ROOT, "..", "shared", "data")
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from shared_data import shared_data  # noqa: E402
 
 
 class Failed(Exception):
@@ -83,14 +84,16 @@ class Context:
         return folder
 
     def _shared(self, kind):
-        folder = os.path.join(SHARED, kind)
-        if not os.path.isdir(folder) or kind == "mnist":
-            return folder if os.path.isdir(folder) else ""
+        if kind == "mnist":
+            return shared_data(kind)
+        unpack = shared_data(kind, "unpack.py")
+        if not unpack:
+            return ""
         raw = os.path.join(self.output, "raw-" + kind)
         try:
-            self.command([sys.executable, os.path.join(folder, "unpack.py"), raw])
+            self.command([sys.executable, unpack, raw])
         except Failed:
-            raise Skipped(f"{folder} cannot be unpacked (python3-pil?)") from None
+            raise Skipped(f"{os.path.dirname(unpack)} cannot be unpacked (python3-pil?)") from None
         return os.path.join(raw, "cifar-10-batches-bin")
 
 

@@ -21,6 +21,8 @@ export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--gl}
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node does not need ssh
 [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
+[ ! -w "$here" ] || export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$here/tmp}
 # OpenMPI does not start without a network interface that is up, and some machines leave even `lo`
 # down.
 if [ "$(id -u)" -eq 0 ]; then

@@ -24,7 +24,8 @@ except ImportError as missing:
 from bench_peers import Failed, convoy_versions, machine, run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-UNPACK = os.path.join(ROOT, "..", "shared", "data", "cifar10", "unpack.py")
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from shared_data import shared_data  # noqa: E402
 
 
 def is_data_set(path):
@@ -39,8 +40,9 @@ def data_set(a, folder):
         raise Failed(f"{source}: no such file or folder")
     if not source and is_data_set(shipped):
         source = shipped
-    if not source and os.path.exists(UNPACK):
-        run([sys.executable, UNPACK, folder], 300)
+    unpack = shared_data("cifar10", "unpack.py")
+    if not source and unpack:
+        run([sys.executable, unpack, folder], 300)
         source = os.path.join(folder, "cifar-10-batches-bin")
     if not source:
         raise Failed(

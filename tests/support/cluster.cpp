@@ -173,6 +173,4 @@ int count(const std::string& text, const std::string& what) {
     return n;
 }
 
-std::string shared_folder() { return fs::is_directory("../shared/data") ? "../shared" : ""; }
-
 }  // namespace convoy::test

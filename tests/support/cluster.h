@@ -70,8 +70,4 @@ void record_fault(const std::string& fault, const std::string& promised, const s
 /// Counts the occurrences of `what` in `text`.
 int count(const std::string& text, const std::string& what);
 
-/// Returns the folder of large shared inputs, ../shared beside the repository; empty if there is
-/// none.
-std::string shared_folder();
-
 }  // namespace convoy::test

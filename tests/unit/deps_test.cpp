@@ -95,6 +95,29 @@ TEST(Deps, TheNameOfATagIsNoCommandOfMake) {
     EXPECT_FALSE(std::filesystem::exists(dir.path("ran")));
 }
 
+// Some of its files are programs, and anybody may make a folder ../shared in /tmp.
+TEST(Deps, DataBesideTheCheckoutMustBeTheUsers) {
+    const TempDir dir;
+    const std::string unpack = dir.path("shared/data/cifar10/unpack.py");
+    write_file(unpack, "");
+    write_file(dir.path("checkout/tests/support/shared_data.py"), read_file("tests/support/shared_data.py"));
+    const auto found = [&] {
+        return run("cd " + dir.path("checkout/tests/support") +
+                   " && ${PYTHON:-/usr/bin/python3} -B -c \"import shared_data; "
+                   "print(shared_data.shared_data('cifar10', 'unpack.py'))\"")
+            .out;
+    };
+    ASSERT_EQ(run("chmod -R go-w " + dir.path("shared")).code, 0);
+    EXPECT_EQ(found(), unpack + "\n");
+    for (const char* part : {"shared", "shared/data/cifar10", "shared/data/cifar10/unpack.py"}) {
+        ASSERT_EQ(run("chmod o+w " + dir.path(part)).code, 0);
+        EXPECT_EQ(found(), "\n") << part;
+        ASSERT_EQ(run("chmod o-w " + dir.path(part)).code, 0);
+    }
+    ASSERT_EQ(run("cd " + dir.path() + " && mv shared elsewhere && ln -s elsewhere shared").code, 0);
+    EXPECT_EQ(found(), "\n") << "a link";
+}
+
 TEST(Deps, PipTakesWheelsOnly) {
     int calls = 0;
     for (const char* script : {".ci/deps.sh", ".ci/style.sh"}) {

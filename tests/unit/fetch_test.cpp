@@ -119,6 +119,30 @@ TEST_F(Fetch, ALinkInItsFolderIsNotFollowed) {
     record_fault("links in the folder that CIFAR-10 is fetched into", "not followed", "as promised", 4);
 }
 
+// In a group's folder, others may rename the folder while curl waits for its first byte.
+TEST_F(Fetch, AnExchangedFolderGetsNothing) {
+    const std::string in = dir_.path("in"), mine = dir_.path("mine");
+    write_file(mine, "mine");
+    write_file(dir_.path("bin/curl"), "#!/bin/bash\nmv " + in + "/download " + in + "/moved; mkdir " + in +
+                                          "/download; ln -s " + mine + " " + in +
+                                          "/download/cifar-10-binary.tar.gz.part\n"
+                                          "while [[ $1 != --output ]]; do shift; done; cp " +
+                                          dir_.path("www/cifar.tar.gz") + " \"$2\"\n");
+    fs::permissions(dir_.path("bin/curl"), fs::perms(0755));
+    const Finished f = run("PATH=" + dir_.path("bin") + ":$PATH " + settings_ + "bash input/fetch.sh");
+    EXPECT_EQ("", failure(f));
+    EXPECT_EQ(read_file(mine), "mine");
+    EXPECT_EQ(convoy_alone("verify " + in + "/cifar10").code, 0);
+}
+
+TEST_F(Fetch, AFolderThatOthersMayWriteIsRefused) {
+    fs::create_directories(dir_.path("in/download"));
+    fs::permissions(dir_.path("in/download"), fs::perms(0775));
+    const Finished f = fetch_ranges();
+    EXPECT_EQ(f.code, 2);
+    EXPECT_NE(f.err.find("others may write in"), std::string::npos) << f.err;
+}
+
 TEST_F(Fetch, SaysInOneLineThatThereIsNoNetwork) {
     const Finished finished = run(settings_ + "CIFAR10_URL=http://127.0.0.1:9/cifar.tar.gz bash input/fetch.sh");
     EXPECT_EQ(finished.code, 5);
