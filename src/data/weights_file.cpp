@@ -39,14 +39,24 @@ int64_t span_of(const StoredTensor& t) {
 }  // namespace
 
 StoredTensors stored_tensors(const InputBytes& file, const std::string& key) {
-    std::array<uint8_t, 4> head{};
+    std::array<uint8_t, 9> head{};
     file.read(0, std::min<int64_t>(file.size(), head.size()), head.data());
-    if (head == std::array<uint8_t, 4>{0x89, 'H', 'D', 'F'})
+    const auto begins_with = [&](const std::array<uint8_t, 4>& mark) {
+        return std::equal(mark.begin(), mark.end(), head.begin());
+    };
+    if (begins_with({0x89, 'H', 'D', 'F'}))
         fail(Exit::bad_input, file.path() +
                                   ": is an HDF5 file; a model file of Convoy needs no import, other files must be "
                                   "safetensors or of torch.save()");
-    if (head == std::array<uint8_t, 4>{'P', 'K', 3, 4}) return torch_zip_tensors(file, key);
-    if (head[0] == 0x80 && head[1] == 2) return old_torch_tensors(file, key);
+    // A safetensors file begins with the length of its JSON, which may look like the mark of
+    // another format. In a zip file, the method of compression stands in the place of the JSON's
+    // bracket.
+    const bool is_safetensors = file.path().ends_with(".safetensors");
+    if (!is_safetensors && head[8] == '{' && (begins_with({'P', 'K', 3, 4}) || head[0] == 0x80))
+        fail(Exit::bad_input,
+             file.path() + ": may be safetensors or of torch.save(): name it .safetensors if it is that");
+    if (!is_safetensors && begins_with({'P', 'K', 3, 4})) return torch_zip_tensors(file, key);
+    if (!is_safetensors && head[0] == 0x80 && head[1] == 2) return old_torch_tensors(file, key);
     if (file.path().ends_with(".onnx"))
         fail(Exit::bad_input, file.path() + ": ONNX files are not read; give safetensors, or a file of torch.save()");
     if (!key.empty()) fail(Exit::usage, "--key " + key + " is for files of torch.save(); leave it out");

@@ -126,8 +126,8 @@ def run(command, folder, environment, whole=False):
 
 
 def environment_of_commands():
-    # The caller may be an MPI process itself.
-    mpi = re.compile(r"(PMIX|OMPI|ORTE|OPAL|PRTE)_(?!.*ALLOW_RUN_AS_ROOT)")
+    # The caller may be an MPI process itself. The folder of mpirun's files is kept.
+    mpi = re.compile(r"(PMIX|OMPI|ORTE|OPAL|PRTE)_(?!.*ALLOW_RUN_AS_ROOT|.*_tmpdir_base)")
     environment = {name: value for name, value in os.environ.items() if not mpi.match(name)}
     # `python3` must be the one that make deps fills.
     environment["PATH"] = os.path.dirname(os.environ.get("PYTHON", "/usr/bin/python3")) + ":" + os.environ["PATH"]

@@ -64,21 +64,21 @@ TEST_F(Sweep, TrainsEachValueAndComparesThem) {
 // mpirun deletes what lies below its folder, even if another user made that folder.
 TEST_F(Sweep, LetsMpirunUseNoFolderThatAnotherUserMade) {
     if (run("test $(id -u) = 0 && setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
-    const std::string folder = "/tmp/ompi." + run("hostname").out.substr(0, run("hostname").out.find('\n')) + ".23457";
-    ASSERT_EQ(run("rm -rf " + folder + " && mkdir -p " + folder + "/pid.1 && touch " + folder +
-                  "/pid.1/keep && chown -R 23458 " + folder + " && chmod -R 777 " + folder + " " + folder_->path() +
-                  " " + out_.path())
+    const std::string host = run("hostname").out, temporary = out_.path("temporary"),
+                      folder = temporary + "/ompi." + host.substr(0, host.find('\n')) + ".23457";
+    ASSERT_EQ(run("mkdir -p " + folder + "/pid.1 && touch " + folder + "/pid.1/keep && chown -R 23458 " + folder +
+                  " && chmod -R 777 " + folder_->path() + " " + out_.path())
                   .code,
               0);
     const Finished f =
         run(with_limit("setpriv --reuid 23457 --regid 23457 --clear-groups env -u "
-                       "OMPI_MCA_orte_tmpdir_base -u PRTE_MCA_prte_tmpdir_base HOME=" +
-                           out_.path() + " " + sibling("convoy") + " " + sweep("lr=0.01", "--ranks 2 --max-steps 2"),
+                       "OMPI_MCA_orte_tmpdir_base -u PRTE_MCA_prte_tmpdir_base TMPDIR=" +
+                           temporary + " HOME=" + out_.path() + " " + sibling("convoy") + " " +
+                           sweep("lr=0.01", "--ranks 2 --max-steps 2"),
                        60));
     EXPECT_EQ("", failure(f)) << f.err;
     EXPECT_TRUE(fs::exists(folder + "/pid.1/keep"));
     EXPECT_EQ(run("find /tmp -maxdepth 1 -name 'convoy-sweep-*' -user 23457").out, "");
-    fs::remove_all(folder);
 }
 
 // There, another user could make a folder of that path before mpirun's daemon does, which deletes

@@ -187,6 +187,19 @@ TEST_F(WeightsFile, HostileFilesOfTorchSaveAreRefusedInOneLine) {
     EXPECT_FALSE(std::filesystem::exists(dir_.path("ran"))) << "nothing in a file is executed";
 }
 
+// The first eight bytes of a safetensors file are a length, which may begin as another format does.
+TEST_F(WeightsFile, TwoFormatsInOneFileAreToldByItsName) {
+    for (const std::string mark : {"PK\3\4", "\x80\2\x8a\x0a"}) {
+        const std::string head = mark + std::string(4, '\0') + "{";
+        write_file(dir_.path("x.bin"), head);
+        EXPECT_EQ("", refused(dir_.path("x.bin"), {"may be safetensors or of torch.save()"}));
+        write_file(dir_.path("x.safetensors"), head);
+        const std::string said = problem_of_error(Exit::bad_input, {"x.safetensors", "header"},
+                                                  [&] { tensors_in(dir_.path("x.safetensors")); });
+        EXPECT_EQ("", said);
+    }
+}
+
 TEST_F(WeightsFile, TheDictOfACheckpointIsFoundOrNamed) {
     const std::string checkpoint = "tests/golden/weights/mnist-linear.pth";
     EXPECT_EQ(tensors_in(checkpoint).tensors.at(0).name, "module.fc.weight");
