@@ -79,8 +79,8 @@ private:
         const auto* found =
             std::ranges::find(storage_types, type.bytes, &std::pair<std::string_view, const char*>::first);
         if (!is_text(given[0], "storage") || type.kind != Node::name || found == std::end(storage_types) ||
-            key.kind != Node::text || key.bytes.size() > longest_key || count.kind != Node::number ||
-            count_of({count.value}) < 0 || (old && nodes_[given[5]].kind != Node::none))
+            key.kind != Node::text || key.bytes.size() > longest_key || key.bytes.find('\0') != key.bytes.npos ||
+            count.kind != Node::number || count_of({count.value}) < 0 || (old && nodes_[given[5]].kind != Node::none))
             refuse("has other names of storages");
         const auto [known, is_new] = by_key_.try_emplace(key.bytes, storages.size());
         if (is_new) storages.push_back({found->second, std::string(key.bytes), count.value});

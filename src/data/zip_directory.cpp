@@ -97,6 +97,7 @@ ZipMember take_member(const InputBytes& file, const std::vector<uint8_t>& direct
     take_from_extra(file, entry + entry_bytes + name, extra, values);
     at += size_t(entry_bytes) + name + extra + comment;
     const auto refuse_member = [&](const char* what) { refuse(file, "member " + shortened(member.name) + " " + what); };
+    if (member.name.find('\0') != std::string::npos) refuse(file, "has a member with a zero byte in its name");
     if (member.name.starts_with('/') || ("/" + member.name + "/").find("/../") != std::string::npos)
         refuse_member("has a path that leads elsewhere");
     if (flags & 1) refuse_member("is encrypted");

@@ -84,9 +84,8 @@ TEST(Segments, AreMadeWhereOnlyThisUserMayEnter) {
 }
 
 TEST(Segments, OfAKilledProcessAreRemovedByTheNextStart) {
-    const std::string empty = "/dev/shm/convoy-Kill01", full = "/dev/shm/convoy-Kill02",
-                      theirs = "/dev/shm/convoy-Kill03";
-    for (const std::string& path : {empty, full, theirs}) std::filesystem::create_directory(path);
+    std::string empty = "/dev/shm/convoy-XXXXXX", full = empty, theirs = empty;
+    for (std::string* path : {&empty, &full, &theirs}) ASSERT_NE(mkdtemp(path->data()), nullptr);
     write_file(full + "/file", "kept");
     EXPECT_EQ(chown(theirs.c_str(), 12345, 12345) == 0, geteuid() == 0);
     EXPECT_TRUE(in_a_launched_process([] { const SegmentFolder folder; }));
