@@ -62,7 +62,7 @@ convoy=$(realpath -- "$convoy") to=$(realpath -m -- "$folder")/cifar10
 mkdir -p "$folder" && { [[ -e $folder/download ]] || mkdir -m 700 "$folder/download"; }
 foreign="$folder/download is a link or belongs to another user; set CIFAR10_DIR to a folder of yours"
 [[ ! -L $folder/download ]] || die "$foreign" 2
-cd "$folder/download"
+CDPATH='' cd -- "$folder/download"
 [[ -O . ]] || die "$foreign" 2
 [[ $(stat -c %A .) == d????-??-? ]] || die "others may write in $folder/download: chmod go-w it, if its files are yours" 2
 for file in "$name" "$name.part" "$name.bad"; do

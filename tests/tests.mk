@@ -87,7 +87,10 @@ $(BUILD)/tests/googletest.h.gch: $(BUILD)/flags $(wildcard /usr/include/gtest/gt
 ##@ Test
 SINCE ?=
 # mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
-WITH_OWN_FOLDER := folder=$$(mktemp -d /tmp/convoy-mpirun-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
+# Tests give their folders modes with which others could change them. As root, other users have to
+# get into some of these.
+WITH_OWN_FOLDER := folder=$$(mktemp -d /tmp/convoy-tests-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
+  [ "$$(id -u)" != 0 ] || chmod 711 "$$folder"; export TMPDIR="$$folder"; \
   export OMPI_MCA_orte_tmpdir_base="$${OMPI_MCA_orte_tmpdir_base:-$$folder}" PRTE_MCA_prte_tmpdir_base="$${PRTE_MCA_prte_tmpdir_base:-$$folder}";
 RUN_TESTS := $(WITH_OWN_FOLDER) BUILD='$(BUILD)' PYTHON='$(PYTHON)' SINCE='$(SINCE)' $(PYTHON) tests/run.py
 # Made by a second make, because only after deps is it known whether everything for CUDA is there.

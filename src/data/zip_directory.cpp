@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t end_bytes = 22, locator_bytes = 20, end64_bytes = 56, entry_bytes = 46, local_bytes = 30;
 constexpr int64_t most_directory_bytes = 64 << 20;
+constexpr uint64_t folder_bit = 0x10;      // of the attributes that MS-DOS has
 constexpr uint64_t in_extra = 0xffffffff;  // marks a value that is in the extra field for large files
 
 [[noreturn]] void refuse(const InputBytes& file, const std::string& what) {
@@ -89,7 +90,7 @@ ZipMember take_member(const InputBytes& file, const std::vector<uint8_t>& direct
         refuse(file, "has a damaged zip directory");
     const uint8_t* entry = &directory[at];
     const uint64_t flags = number(entry + 8, 2), method = number(entry + 10, 2), name = number(entry + 28, 2),
-                   extra = number(entry + 30, 2), comment = number(entry + 32, 2);
+                   extra = number(entry + 30, 2), comment = number(entry + 32, 2), attributes = number(entry + 38, 4);
     uint64_t values[3] = {number(entry + 24, 4), number(entry + 20, 4), number(entry + 42, 4)};
     if (name + extra + comment > directory.size() - at - size_t(entry_bytes))
         refuse(file, "has a damaged zip directory");
@@ -100,6 +101,7 @@ ZipMember take_member(const InputBytes& file, const std::vector<uint8_t>& direct
     if (member.name.find('\0') != std::string::npos) refuse(file, "has a member with a zero byte in its name");
     if (member.name.starts_with('/') || ("/" + member.name + "/").find("/../") != std::string::npos)
         refuse_member("has a path that leads elsewhere");
+    if (attributes & folder_bit) refuse_member("is marked as a folder");  // PyTorch reads none of its bytes
     if (flags & 1) refuse_member("is encrypted");
     if (method != 0 || values[0] != values[1]) refuse_member("is compressed");
     const std::vector<uint8_t> local = read(file, values[2], uint64_t(local_bytes));

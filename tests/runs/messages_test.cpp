@@ -74,7 +74,7 @@ TEST_F(Messages, AFolderThatHoldsSomethingElseIsNamed) {
 TEST_F(Messages, APermissionThatIsDeniedNamesTheOwnerAndTheMode) {
     if (run("test $(id -u) = 0 && setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
     data();
-    ASSERT_EQ(0, ::chmod(dir_.path().c_str(), 0777));
+    ASSERT_EQ(0, ::chmod(dir_.path().c_str(), 0755));
     const auto denied = [&](const std::string& file, int mode) {
         EXPECT_EQ(0, ::chmod(file.c_str(), mode_t(mode)));
         const Finished f = run(with_limit("setpriv --reuid=65534 --clear-groups env HOME=/nonexistent " +

@@ -120,24 +120,24 @@ TEST_F(SharedFolders, OthersMayReadADataSetOnceItIsComplete) {
 TEST_F(SharedFolders, MembersOfAGroupMayReplaceTheDataSetsOfOneAnother) {
     const std::string group = shared_ + "/group";
     fs::create_directory(group);
-    ASSERT_EQ(::chown(group.c_str(), 0, 1000), 0);
+    ASSERT_EQ(::chown(group.c_str(), 0, 54321), 0);
     fs::permissions(group, fs::perms(02775));
     const auto make = [&](int user, const std::string& more) {
         write_file(dir_.path("command.sh"), "umask 002; cd " + shared_ + "; " + sibling("convoy") +
                                                 " convert synthetic --images 9 --shards 1 --to group/data " + more);
-        return run(formatted("setpriv --reuid=%d --regid=1000 --clear-groups env HOME=%s bash ", user, mine_.c_str()) +
+        return run(formatted("setpriv --reuid=%d --regid=54321 --clear-groups env HOME=%s bash ", user, mine_.c_str()) +
                    dir_.path("command.sh"));
     };
-    EXPECT_EQ("", failure(make(1000, "")));
-    EXPECT_EQ("", failure(make(1001, "--force --seed 1")));
+    EXPECT_EQ("", failure(make(54322, "")));
+    EXPECT_EQ("", failure(make(54323, "--force --seed 1")));
     struct stat about{};
     ASSERT_EQ(::stat((group + "/data").c_str(), &about), 0);
-    EXPECT_EQ(about.st_uid, 1001u);
-    EXPECT_EQ(about.st_gid, 1000u);
+    EXPECT_EQ(about.st_uid, 54323u);
+    EXPECT_EQ(about.st_gid, 54321u);
     EXPECT_EQ(about.st_mode & 07777, 02775u);
     EXPECT_EQ(std::distance(fs::directory_iterator(group), {}), 1) << "something is left beside it";
     fs::permissions(group + "/data", fs::perms(0755));
-    const Finished f = make(1000, "--force --seed 2");
+    const Finished f = make(54322, "--force --seed 2");
     EXPECT_EQ("", failure(f));
     EXPECT_NE(f.err.find("it is kept as group/data.replaced-"), std::string::npos)
         << "what this user may not delete: " << f.err;

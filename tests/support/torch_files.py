@@ -139,6 +139,7 @@ def files(folder):
     yield "BYTEORDER.pth", archive([("a/data.pkl", pickled(state())), ("a/BYTEORDER", "big"), ("a/data/0", FLOATS)]), "another order of bytes"
     yield "zero-byte.pth", saved(state(), FLOATS, ("a/data/0\1x", FLOATS)).replace(b"0\1x", b"0\0x"), "zero byte in its name"
     yield "zero-key.pth", saved(state(Storage("0\0x", 110))), "other names of storages"
+    yield "folder.pth", patched(good, last + 38, b"\x10"), "is marked as a folder"
     yield "negated.pth", saved(state(Storage("0", 110), (10, 10), (10, 1), 0, {"neg": True})), "tensor with metadata"
     yield "float-metadata.pth", saved(state(Storage("0", 110), (10, 10), (10, 1), 0, 1.5)), "tensor with metadata"
     yield "two-types.pth", saved(with_two(Storage("0", 110, HalfStorage))), "names storage 0 with two types or sizes"

@@ -219,7 +219,7 @@ TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
 TEST(Launcher, AJobInAUserNamespaceThatDoesNotMapRootStarts) {
     const std::string as_a_user =
                           "setpriv --reuid=23459 --regid=23459 --clear-groups env -u "
-                          "OMPI_MCA_orte_tmpdir_base -u PRTE_MCA_prte_tmpdir_base HOME=/nonexistent ",
+                          "OMPI_MCA_orte_tmpdir_base -u PRTE_MCA_prte_tmpdir_base -u TMPDIR HOME=/nonexistent ",
                       in_a_namespace = as_a_user + "unshare --user --map-user=23459 --map-group=23459 ";
     if (::geteuid() != 0 || run(in_a_namespace + "true").code != 0)
         GTEST_SKIP() << "needs root, setpriv, and user namespaces for all users";
