@@ -107,18 +107,18 @@ TEST_F(Kill, StoppedRankIsNamed) {
                                      "tr '\\0' '\\n' </proc/$victim/environ | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'\n"
                                      "kill -STOP $victim; start=$(date +%s); wait $job; code=$?\n"
                                      "echo $code $(($(date +%s) - start)); [ -z \"$(ranks)\" ] || exit 8",
-                                     "--watchdog 3s");
+                                     "--watchdog 6s");
     EXPECT_EQ(f.code, 0) << "ranks were left behind: " << f.out << f.err;
     int rank = -1, code = 0, seconds = 1 << 30;
     ASSERT_EQ(std::sscanf(f.out.c_str(), "%d %d %d", &rank, &code, &seconds), 3) << f.out << f.err;
     EXPECT_EQ(code, int(Exit::comm));
     EXPECT_LT(seconds, 20);
     const std::string err = read_file(dir_.path("err"));
-    EXPECT_NE(err.find("no progress for 3 s (--watchdog): rank " + std::to_string(rank) + " did not report"),
+    EXPECT_NE(err.find("no progress for 6 s (--watchdog): rank " + std::to_string(rank) + " did not report"),
               std::string::npos)
         << err;
     EXPECT_NE(err.find("is in '"), std::string::npos) << err;
-    record_fault("SIGSTOP to one of 3 ranks, `--watchdog 3s`", "exit 6, that rank named",
+    record_fault("SIGSTOP to one of 3 ranks, `--watchdog 6s`", "exit 6, that rank named",
                  "exit 6 after " + std::to_string(seconds) + " s, named", 1);
 }
 
