@@ -8,7 +8,7 @@ SHARED = os.path.join(os.path.dirname(ROOT), "shared")
 
 
 def is_trusted(path):
-    """Returns true for a file or folder of root or this user, no link, that nobody else may write."""
+    """Returns true if `path` belongs to root or this user, nobody else may write to it, and it is no link."""
     about = os.lstat(path)
     return (
         about.st_uid in (0, os.geteuid())
