@@ -76,6 +76,11 @@ std::string trimmed(const std::string& text) {
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
+std::string lower_case(std::string text) {
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+    return text;
+}
+
 std::string without_comment(const std::string& line) { return trimmed(line.substr(0, line.find('#'))); }
 
 std::vector<std::string> words_of(const std::string& text) {

@@ -17,6 +17,8 @@ namespace convoy {
 std::string printable(std::string_view text, std::string_view kept = "");
 /// Returns the text without blanks, tabs and carriage returns at its ends.
 std::string trimmed(const std::string& text);
+/// Returns `text` with the ASCII letters A to Z in lower case, in every locale.
+std::string lower_case(std::string text);
 /// Returns the line, trimmed, without the comment that '#' begins.
 std::string without_comment(const std::string& line);
 /// Returns the words of a text, which white space separates.

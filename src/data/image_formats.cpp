@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/nearest_name.h"
-#include "data/image_names.h"
+#include "base/text.h"
 
 namespace convoy {
 namespace {
@@ -50,7 +50,7 @@ const ImageFormat* format_of_bytes(FileBytes bytes) {
 }
 
 const ImageFormat* format_of_name(const std::string& file) {
-    const std::string ending = lower(std::filesystem::path(file).extension());
+    const std::string ending = lower_case(std::filesystem::path(file).extension());
     if (ending.empty()) return nullptr;
     for (const ImageFormat& format : formats)
         if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end()) return &format;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/shorten.h"
+#include "base/text.h"
 #include "data/image_folder.h"
 #include "data/image_formats.h"
 #include "data/image_names.h"
@@ -131,7 +132,7 @@ private:
     /// Adds an archive inside the archive. ILSVRC's n01440764.tar, for example, holds the images of
     /// one class.
     void add_class_archive(const TarPlace& archive) {
-        const bool is_plain = lower(archive.name).ends_with(".tar");
+        const bool is_plain = lower_case(archive.name).ends_with(".tar");
         if (!is_plain && !holds_plain_archives_) return to_.skip(Skipped::archive, archive.name);
         if (!is_plain)
             fail(Exit::bad_input,
@@ -209,7 +210,7 @@ private:
     int64_t kept_bytes_ = 0;  // of names and labels
     const std::vector<TarPlace> members_;
     const bool holds_plain_archives_ =
-        std::ranges::any_of(members_, [](const TarPlace& member) { return lower(member.name).ends_with(".tar"); });
+        std::ranges::any_of(members_, [](const TarPlace& member) { return lower_case(member.name).ends_with(".tar"); });
 };
 
 /// Returns the kind of an archive that Convoy does not read, from its first bytes; else empty.

@@ -5,15 +5,11 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/text.h"
 #include "data/image_formats.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
-
-std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-    return text;
-}
 
 bool is_image_name(const std::string& name) {
     const ImageFormat* format = format_of_name(name);
@@ -26,7 +22,7 @@ bool is_other_picture_name(const std::string& name) {
 }
 
 bool is_archive_name(const std::string& name) {
-    const std::string text = lower(name);
+    const std::string text = lower_case(name);
     constexpr const char* endings[] = {".tar",    ".tar.gz", ".tgz",     ".tar.bz2", ".tbz",     ".tbz2",
                                        ".tar.xz", ".txz",    ".tar.zst", ".tzst",    ".tar.lz4", ".tar.lz",
                                        ".tar.z",  ".zip",    ".7z",      ".rar"};

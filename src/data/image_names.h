@@ -5,8 +5,6 @@
 
 namespace convoy {
 
-/// Returns `text` with ASCII letters in lower case.
-std::string lower(std::string text);
 /// True if a file's name has the ending of a picture format that is read, such as .jpg or .png.
 bool is_image_name(const std::string& name);
 /// True if a file's name has the ending of a picture format that is not read, such as .heic.

@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "data/image_names.h"
+#include "base/text.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ bool is_among(const std::string& word, const Names& words) {
 
 /// Returns the letters that a name begins with, in lower case: "train" for "Train-0000.tar".
 std::string word_of(const std::string& name) {
-    const std::string text = lower(name);
+    const std::string text = lower_case(name);
     return text.substr(0, std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), text.size()));
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/text.h"
 #include "data/image_file.h"
 #include "data/image_names.h"
 #include "data/input_bytes.h"
@@ -64,7 +65,7 @@ void add_path(const std::string& path, std::vector<Picture>& to) {
     std::error_code error;
     if (fs::is_directory(path, error)) return add_folder(path, to);
     const InputBytes file(path);
-    const std::string name = lower(path);
+    const std::string name = lower_case(path);
     if (name.ends_with(".txt") || name.ends_with(".lst")) return add_list(path, to);
     if (is_tar(file, 0, file.size())) return add_archive(file, to);
     if (is_archive_name(path))

@@ -10,9 +10,9 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/held_folder.h"
+#include "base/text.h"
 #include "data/disk_room.h"
 #include "data/gzip.h"
-#include "data/image_names.h"
 #include "data/tar_index.h"
 
 namespace convoy {
@@ -25,7 +25,7 @@ constexpr uint64_t mib = 1 << 20;
 /// Returns "a.tar" for "a.tar.gz" and "a.tgz"; "a" for "a.gz".
 std::string name_unpacked(const std::string& path) {
     const std::string stem = fs::path(path).stem();
-    return lower(path).ends_with(".tgz") ? stem + ".tar" : stem;
+    return lower_case(path).ends_with(".tgz") ? stem + ".tar" : stem;
 }
 
 /// The plain file while it is written. The destructor deletes it unless it was kept.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/shorten.h"
+#include "base/text.h"
 
 namespace convoy {
 namespace {
@@ -120,11 +121,6 @@ ZipMember take_member(const InputBytes& file, const std::vector<uint8_t>& direct
 }
 
 }  // namespace
-
-std::string lower_case(std::string name) {
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
-    return name;
-}
 
 std::vector<ZipMember> stored_members(const InputBytes& file) {
     const Directory found = find_directory(file);

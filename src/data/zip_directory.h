@@ -14,9 +14,6 @@ struct ZipMember {
     int64_t offset = 0, bytes = 0;  ///< of the content, in the file
 };
 
-/// Returns `name` with small letters a to z.
-std::string lower_case(std::string name);
-
 /// Returns all members. Throws Exit::bad_input if the directory is damaged. Also throws it for a
 /// member that is compressed, encrypted, outside the file, overlapping another one, or there twice.
 /// Names that differ only in lower_case() count as equal, because PyTorch takes them as equal.
