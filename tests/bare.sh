@@ -36,7 +36,7 @@ bootstrap() { # RELEASE
   echo "$test: $1: a bare system, for $cache"
   mkdir -p "$cache"
   bare=$(mktemp -d "$cache/bare-XXXXXX")
-  debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$bare" "$MIRROR" >"$logs/$1-bootstrap.log" 2>&1 ||
+  debootstrap --force-check-gpg --variant=minbase --include=git,make,ca-certificates "$1" "$bare" "$MIRROR" >"$logs/$1-bootstrap.log" 2>&1 ||
     { tail -n 5 "$logs/$1-bootstrap.log"; return 1; }
   rm -rf "$bare"/var/cache/apt/archives/*.deb
   keep "$bare" "$1"
