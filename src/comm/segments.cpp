@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
+#include "base/error.h"
 #include "comm/launcher.h"
 
 namespace convoy {
@@ -61,6 +63,11 @@ void remove_leftovers() {
     }
 }
 
+[[noreturn]] void refuse_place(const std::string& reason) {
+    fail(Exit::io, "/dev/shm takes no folder of this rank (" + reason +
+                       "): make room there (df -i /dev/shm), or use another node");
+}
+
 }  // namespace
 
 SegmentFolder::SegmentFolder() {
@@ -73,10 +80,16 @@ SegmentFolder::SegmentFolder() {
     // Retries, because another process may remove a new folder as a leftover before it is locked.
     for (int tries = 0; tries < 10 && !folder_.valid(); ++tries) {
         path_ = std::string(place) + prefix + random;
-        if (!::mkdtemp(path_.data())) path_.clear();
-        if (path_.empty()) return;
-        folder_ = locked(path_);
+        if (::mkdtemp(path_.data())) {
+            folder_ = locked(path_);
+            continue;
+        }
+        const int error = errno;
+        path_.clear();
+        if (::access(place, W_OK) != 0) return;  // OpenMPI then uses its own folder
+        refuse_place(std::strerror(error));
     }
+    if (!folder_.valid()) refuse_place("it is removed at once");
     for (const char* setting : settings) setenv(setting, path_.c_str(), 1);
 }
 

@@ -26,10 +26,13 @@ void restore_names(const std::vector<std::string>& segments);
 /// MPI_Finalize. The folder holds no file while the rank computes. If the process is killed, an
 /// empty folder without a lock remains, and the next start removes it.
 ///
-/// No folder is made if no launcher started this process, if a setting of OpenMPI names another
-/// place, or if /dev/shm takes no folder.
+/// No folder is made if no launcher started this process, or if a setting of OpenMPI names another
+/// place. None is made either if this user may not write to /dev/shm, because OpenMPI does not use
+/// it then.
 class SegmentFolder {
 public:
+    /// Throws Exit::io if /dev/shm is full. OpenMPI would use files there that other users can have
+    /// made before.
     SegmentFolder();
     /// Does what remove() does.
     ~SegmentFolder();
