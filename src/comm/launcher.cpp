@@ -113,12 +113,8 @@ SingleProcess::SingleProcess(const std::string& library) {
     if (tmpdir) tmpdir_ = tmpdir;
     // OpenMPI uses the folder by its path until it ends.
     const bool safe = tmpdir_.starts_with('/') && !unsafe_folder(tmpdir_, S_IWGRP | S_IWOTH);
-    try {
-        folder_ = OwnFolder::unique((safe ? tmpdir_ : "/tmp") + "/convoy-mpi-", "set TMPDIR to another");
-    } catch (const Error& error) {
-        std::fprintf(stderr, "warning: there is no safe folder for OpenMPI: %s\n", error.what());
-        return;
-    }
+    folder_ = OwnFolder::unique((safe ? tmpdir_ : "/tmp") + "/convoy-mpi-",
+                                "set TMPDIR to a folder that only you may write to, with room");
     setenv("TMPDIR", folder_->path().c_str(), 1);
 }
 

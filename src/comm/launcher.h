@@ -49,6 +49,7 @@ void ask_no_display();
 /// stay unchanged, except TMPDIR.
 class SingleProcess {
 public:
+    /// Throws Exit::io if OpenMPI 5 needs a folder and none can be made.
     explicit SingleProcess(const std::string& library = mpi_library());
     ~SingleProcess();
     SingleProcess(const SingleProcess&) = delete;
