@@ -11,7 +11,6 @@
 #include <iterator>
 #include <optional>
 
-#include "base/cache_folder.h"
 #include "base/own_folder.h"
 #include "base/project.h"
 #include "base/shell_word.h"
@@ -110,26 +109,28 @@ std::string again(const SweepSpec& spec) {
 }
 
 /// A folder for mpirun's files while trainings run. Otherwise mpirun would use a folder in /tmp
-/// with a predictable name, which another user could have made. On other hosts its path is known
-/// before it is made, so that mpirun's files are in the user's cache there.
+/// with a predictable name, which another user could have made. If mpirun may start daemons on
+/// other hosts, they use the same path there. The folder is in the user's home then, where no other
+/// user can make it first, and it stays there. (OpenMPI 4.1 also has settings for a local and a
+/// remote path. Its ranks refuse them.)
 class MpirunFolder {
 public:
     explicit MpirunFolder(bool wanted) {
         if (!wanted || std::getenv("OMPI_MCA_orte_tmpdir_base") || std::getenv("PRTE_MCA_prte_tmpdir_base")) return;
-        folder_ = OwnFolder::unique("/tmp/convoy-sweep-", "start again");
+        const char* home = std::getenv("HOME");
         const bool alone = !may_use_other_hosts();
-        const std::string cache = cache_folder();
-        if (!alone && cache.empty())
+        const std::string advice = "set OMPI_MCA_orte_tmpdir_base to a folder that only you may write";
+        if (!alone && (!home || *home != '/'))
             fail(Exit::usage,
-                 "mpirun may start ranks on other hosts, and there is no folder for its files there; set HOME, or "
-                 "OMPI_MCA_orte_tmpdir_base to a folder that only you may write");
-        for (const std::string launcher : {"OMPI_MCA_orte", "PRTE_MCA_prte"}) {
-            setenv((launcher + (alone ? "_tmpdir_base" : "_local_tmpdir_base")).c_str(), folder_->path().c_str(), 0);
-            if (!alone) setenv((launcher + "_remote_tmpdir_base").c_str(), (cache + "/mpirun").c_str(), 0);
-        }
+                 "mpirun may start ranks on other hosts, and HOME names no folder for its files there; " + advice);
+        folder_ = alone ? OwnFolder::unique("/tmp/convoy-sweep-", "start again")
+                        : OwnFolder::make_or_take(std::string(home) + "/.cache/convoy/mpirun", advice);
+        removed_ = alone;
+        for (const char* setting : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
+            setenv(setting, folder_->path().c_str(), 0);
     }
     ~MpirunFolder() {
-        const std::error_code error = folder_ ? folder_->remove() : std::error_code();
+        const std::error_code error = removed_ ? folder_->remove() : std::error_code();
         if (error)
             std::fprintf(stderr, "warning: %s cannot be removed: %s\n", folder_->path().c_str(),
                          error.message().c_str());
@@ -139,6 +140,7 @@ public:
 
 private:
     std::optional<OwnFolder> folder_;
+    bool removed_ = false;  // at the end
 };
 
 struct Outcome {

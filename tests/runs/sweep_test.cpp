@@ -81,31 +81,41 @@ TEST_F(Sweep, LetsMpirunUseNoFolderThatAnotherUserMade) {
     EXPECT_EQ(run("find /tmp -maxdepth 1 -name 'convoy-sweep-*' -user 23457").out, "");
 }
 
-// There, another user could make a folder of that path before mpirun's daemon does, which deletes
-// what lies below it. A stand-in for mpirun writes down what it is told.
-TEST_F(Sweep, LetsMpirunUseTheUsersCacheOnOtherHosts) {
-    const std::string settings = out_.path("settings"), home = out_.path("home");
+// In a job, mpirun may start daemons on other hosts, where another user could make a folder in /tmp
+// before. mpirun's files, on all hosts, are in the user's home then.
+TEST_F(Sweep, LetsMpirunUseTheUsersHomeInAJob) {
+    const std::string home = out_.path("home"), settings = out_.path("settings"),
+                      cache = home + "/.cache/convoy/mpirun";
+    fs::create_directory(home);
+    const auto swept = [&](const std::string& variables, const std::string& arguments) {
+        return run(
+            with_limit("env -u SLURM_JOB_ID -u PBS_NODEFILE -u XDG_CACHE_HOME -u OMPI_MCA_orte_tmpdir_base -u "
+                       "PRTE_MCA_prte_tmpdir_base HOME=" +
+                           home + " " + variables + " " + sibling("convoy") + " " + arguments,
+                       60));
+    };
+    const std::string job = "OMPI_MCA_orte_default_hostfile=none PRTE_MCA_prte_default_hostfile=none";
+    const Finished f = swept(job, sweep("lr=0.01", "--ranks 2 --max-steps 2"));
+    EXPECT_EQ("", failure(f)) << f.err;
+    EXPECT_TRUE(fs::is_directory(cache));
+
+    // A stand-in for mpirun writes down what it is told.
     write_file(out_.path("bin/mpirun"), "#!/bin/sh\nenv | grep _tmpdir_base= | sort >" + settings + "\n");
     fs::permissions(out_.path("bin/mpirun"), fs::perms(0755));
     const auto told = [&](const std::string& variables) {
-        run(
-            with_limit("env -u SLURM_JOB_ID -u PBS_NODEFILE -u XDG_CACHE_HOME -u OMPI_MCA_orte_tmpdir_base -u "
-                       "PRTE_MCA_prte_tmpdir_base " +
-                           variables + " PATH=" + out_.path("bin") + ":$PATH " + sibling("convoy") + " " +
-                           sweep("seed=3", "--ranks 2"),
-                       60));
+        swept(variables + " PATH=" + out_.path("bin") + ":$PATH", sweep("seed=3", "--ranks 2"));
         return read_file(settings);
     };
-    const std::string several = told("OMPI_MCA_orte_default_hostfile=hosts HOME=" + home);
-    for (const char* launcher : {"OMPI_MCA_orte", "PRTE_MCA_prte"}) {
-        EXPECT_EQ(count(several, std::string(launcher) + "_local_tmpdir_base=/tmp/convoy-sweep-"), 1) << several;
-        EXPECT_EQ(count(several, std::string(launcher) + "_remote_tmpdir_base=" + home + "/.cache/convoy/mpirun\n"), 1)
-            << several;
-    }
-    EXPECT_EQ(count(several, "_tmpdir_base="), 4) << several;
-    EXPECT_EQ(count(told("HOME=" + home), "_MCA_orte_tmpdir_base=/tmp/convoy-sweep-"), 1) << "on one host";
+    EXPECT_EQ(told("SLURM_JOB_ID=1"),
+              "OMPI_MCA_orte_tmpdir_base=" + cache + "\nPRTE_MCA_prte_tmpdir_base=" + cache + "\n");
+    EXPECT_EQ(count(told(""), "_MCA_orte_tmpdir_base=/tmp/convoy-sweep-"), 1) << "on one host";
     const std::string own = "OMPI_MCA_orte_tmpdir_base=" + home;
-    EXPECT_EQ(told("OMPI_MCA_orte_default_hostfile=hosts " + own), own + "\n") << "the user's own folder stays";
+    EXPECT_EQ(told(job + " " + own), own + "\n") << "the user's own folder stays";
+    const Finished nowhere = swept("SLURM_JOB_ID=1 HOME=", sweep("seed=4", "--ranks 2"));
+    EXPECT_EQ(nowhere.code, 2);
+    EXPECT_NE(nowhere.err.find("HOME names no folder for its files there; set OMPI_MCA_orte_tmpdir_base"),
+              std::string::npos)
+        << nowhere.err;
 }
 
 // Another user could prepare finished runs under a name that the clock tells.
