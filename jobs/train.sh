@@ -46,7 +46,8 @@ fi
 
 device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
-# Another user's link could lead to an earlier run of yours, which would be replaced.
+# Another user's link could lead to an earlier run of yours, which would be replaced. Whoever owns a
+# folder can put such a link there at any time.
 cnns=${folder%/*} benchmark_log=${folder%/*/*}
 paths=("$folder" "${log%.log}" "$cnns" "$benchmark_log")
 [[ -n ${CONVOY_LOGS:-} ]] || paths+=(../logs) # a link that the user names is followed
@@ -54,6 +55,9 @@ for path in "${paths[@]}"; do
   [[ ! -L $path ]] || fail "$path is a link; name the folder itself: CONVOY_LOGS=FOLDER"
 done
 mkdir -p "$folder"
+for path in "${paths[@]}"; do
+  [[ ! -e $path || -O $path || $(stat -c %u "$path") == 0 ]] || fail "$path belongs to another user; choose another folder: CONVOY_LOGS=FOLDER"
+done
 rm -f "$log"
 # dd makes the file itself, or fails: another user may put a link or a pipe there now. A pipe that
 # is opened for reading, too, is not waited for.

@@ -83,6 +83,22 @@ class Train(Stubs):
             path = os.path.dirname(path)
             os.rmdir(path) if path != self.dir else None
 
+    @unittest.skipIf(os.geteuid() != 0, "only root can give a folder to another user")
+    def test_the_folder_of_another_user_is_refused(self):
+        """Its owner can put a link there at any time."""
+        path = f"{self.dir}/logs/benchmark_log/cnns/resnet50_1node_bz32/1n1c_real"
+        os.makedirs(path)
+        for more in ({}, {"CONVOY_LOGS": f"{self.dir}/logs"}):
+            theirs = path
+            while theirs != self.dir:
+                os.chown(theirs, 12345, 12345)
+                done = self.run_script("resnet50", "0", "32", CONVOY_DATA="/data", **more)
+                os.chown(theirs, 0, 0)
+                named = "CONVOY_LOGS" in more and theirs == f"{self.dir}/logs"
+                self.assertEqual(done.returncode, 0 if named else 2, (theirs, done.stderr))
+                self.assertEqual("belongs to another user; choose another folder: CONVOY_LOGS=FOLDER" in done.stderr, not named)
+                theirs = os.path.dirname(theirs)
+
     def test_mpirun_asks_no_display(self):
         self.stub("bin/mpirun", 'echo "components: $HWLOC_COMPONENTS."')
         for value, told in ((None, "-gl"), ("x86", "x86"), ("", "")):
