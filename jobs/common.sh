@@ -193,6 +193,7 @@ train_on() {
   standard device "$device"
   [[ -z ${elastic_nodes:-} ]] || given accumulate || standard virtual-ranks $((elastic_nodes * gpus_per_node))
   data=$(value_of data) output=$(value_of output)
+  output_place=$(readlink -m "$output")
   [[ -z $data || -e $data/manifest.json ]] ||
     fail "there is no data set in $data: 'make data' fetches CIFAR-10, 'build/convoy convert' makes others; --data DIR, or CONVOY_DATA in the site file, says where it is"
   find_launcher

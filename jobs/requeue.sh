@@ -100,24 +100,29 @@ answers() { # succeeds if a command starts there within 30 s
 }
 
 # Counts in the run folder, which requeued jobs and copies share. Each line has the job's first
-# number, so that a run that its user submits again has all its tries.
-retry_left() {
-  local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries new text
+# number, so that a run that its user submits again has all its tries. Other users may be able to
+# put a link in the place of the folder, so this works in the current folder, once that is known to
+# be the run's (`output_place`, from before the launch).
+retry_left() (
   ((retries > 0)) || return 1
-  mkdir -p "$output"
-  # Other users may be able to write there: links are neither read nor written through, and a new
-  # file replaces the old one.
-  text=$([[ ! -f $counted ]] || dd if="$counted" iflag=nofollow,nonblock bs=64K count=1 2>/dev/null | tr -d '\0') || true
+  first=${CONVOY_FIRST_JOB:-$(job_id)}
+  [[ $(readlink -m "$output") != "$output_place" ]] || mkdir -p "$output"
+  if ! CDPATH='' cd -- "$output" 2>/dev/null || [[ $(env pwd -P) != "$output_place" ]]; then
+    echo "convoy job: exit $code, $lost; not put back, because $output was exchanged: start the job again, in a folder where others may not rename"
+    return 1
+  fi
+  # Links are neither read nor written through, and a new file replaces the old one.
+  text=$([[ ! -f retries ]] || dd if=retries iflag=nofollow,nonblock bs=64K count=1 2>/dev/null | tr -d '\0') || true
   tries=$(awk -v job="$first" '$1 == job' <<<"$text" | wc -l)
   if ((tries >= retries)); then
     echo "convoy job: exit $code, $lost; was put back $tries times and is not again (CONVOY_RETRIES=$retries)"
     return 1
   fi
-  new=$(mktemp -u "$counted-XXXXXX")
+  new=$(mktemp -u retries-XXXXXX)
   # dd makes the file itself, or fails.
   printf '%s\n' ${text:+"$text"} "$first $(date +%FT%T) exit $code, $lost" | dd of="$new" conv=excl oflag=nofollow 2>/dev/null || return 1
-  mv -fT "$new" "$counted"
-}
+  mv -fT "$new" retries
+)
 
 # Slurm gives a requeued job fewer nodes only if it asked for no number of tasks. The ranks of a
 # node share the processors of its one task there.

@@ -19,7 +19,7 @@ class SharedFolders(words.Words):
         self.write("jobs/adhoc/hostfile", "m1 slots=1\n")
 
     def test_retries_are_counted_in_no_file_that_a_link_leads_to(self):
-        count = "source jobs/common.sh; scheduler=slurm output=run retries=2 code=6 lost='no answer from a'; export CONVOY_FIRST_JOB=7; retry_left && echo back"
+        count = "source jobs/common.sh; scheduler=slurm output=run output_place=$PWD/run retries=2 code=6 lost='no answer from a'; export CONVOY_FIRST_JOB=7; retry_left && echo back"
         self.write("victim", "mine\n7 of another file\n7 of another file\n")
         os.makedirs(f"{self.dir}/run")
         os.symlink(f"{self.dir}/victim", f"{self.dir}/run/retries")
@@ -37,6 +37,21 @@ class SharedFolders(words.Words):
         os.remove(f"{self.dir}/run/retries")
         os.mkfifo(f"{self.dir}/run/retries")
         self.assertEqual(self.bash(count)[1], "back\n")
+
+    def test_retries_are_not_counted_in_a_folder_that_a_link_leads_to(self):
+        """Another user puts a link in the place of the run folder, or of the folder above, while the training runs."""
+        for exchanged in ("runs", "runs/run"):
+            shutil.rmtree(f"{self.dir}/runs", ignore_errors=True)
+            for folder in ("runs/run", "victim/run"):
+                os.makedirs(f"{self.dir}/{folder}", exist_ok=True)
+            self.write("victim/run/retries", "mine\n")
+            victim = f"{self.dir}/victim" + exchanged.removeprefix("runs")
+            self.stub("build/convoy", f"mv {exchanged} away; ln -s {victim} {exchanged}; rm -rf away; exit 6")
+            code, out, err = self.bash("source jobs/common.sh; launch=(env); lost_a_host() { lost=lost; }; train_on auto --data data --output runs/run")
+            self.assertEqual((code, err), (6, ""))
+            self.assertIn("exit 6, lost; not put back, because runs/run was exchanged", out)
+            self.assertEqual((os.listdir(f"{self.dir}/victim/run"), lines_of(f"{self.dir}/victim/run/retries")), (["retries"], ["mine"]))
+            os.remove(f"{self.dir}/{exchanged}")
 
     def test_a_cell_takes_no_place_of_a_link(self):
         os.makedirs(f"{self.dir}/victim")
