@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <string_view>
 
 #include "base/held_folder.h"
 
@@ -13,6 +14,13 @@ namespace fs = std::filesystem;
 namespace {
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
+
+/// Returns the length of the absolute path that begins at `at`; 0 if none does.
+size_t path_at(std::string_view text, size_t at) {
+    if (text[at] != '/') return 0;
+    const size_t end = std::min(text.find_first_of(" \t\n\"'`,;:()<>|", at), text.size());
+    return std::any_of(text.begin() + at, text.begin() + end, is_of_word) ? end - at : 0;
+}
 
 }  // namespace
 
@@ -46,19 +54,24 @@ void Redaction::add_hosts(const std::vector<std::string>& of_ranks) {
 
 std::string Redaction::operator()(std::string text) const {
     for (size_t at = 0; at < text.size();) {
-        const bool begins = at == 0 || (!is_of_word(text[at - 1]) && text[at - 1] != '/' && text[at - 1] != '.');
+        const bool begins =
+            at == 0 || (!is_of_word(text[at - 1]) && text[at - 1] != '/' && text[at - 1] != '.' && text[at - 1] != '~');
         const auto matches = [&](const Entry& e) {
             const size_t end = at + e.text.size();
             return text.compare(at, e.text.size(), e.text) == 0 &&
                    (!e.whole_word || end >= text.size() || !is_of_word(text[end]));
         };
         const auto found = begins ? std::find_if(entries_.begin(), entries_.end(), matches) : entries_.end();
-        if (found == entries_.end()) {
+        const size_t path = begins && !entries_.empty() ? path_at(text, at) : 0;
+        if (found == entries_.end() && path == 0) {
             ++at;
             continue;
         }
-        text.replace(at, found->text.size(), found->instead);
-        at += std::max<size_t>(found->instead.size(), 1);
+        const bool is_known = found != entries_.end();
+        const std::string last = fs::path(without_slashes(text.substr(at, path))).filename(),
+                          instead = is_known ? found->instead : last;
+        text.replace(at, is_known ? found->text.size() : path, instead);
+        at += std::max<size_t>(instead.size(), 1);
     }
     return text;
 }

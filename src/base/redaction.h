@@ -13,7 +13,8 @@ public:
     void add_path(const std::string& path);
     /// Replaces the names of hosts, in the order of ranks, by host-1, host-2, ….
     void add_hosts(const std::vector<std::string>& of_ranks);
-    /// Returns the text with all that was added replaced; unchanged if nothing was added.
+    /// Returns the text with all that was added replaced; unchanged if nothing was added. Of any
+    /// other absolute path, only the last component is left; a blank ends such a path.
     std::string operator()(std::string text) const;
 
 private:

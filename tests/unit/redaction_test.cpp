@@ -35,6 +35,15 @@ TEST(Redaction, LeavesTheLastPartOfPaths) {
     }
 }
 
+TEST(Redaction, LeavesTheLastPartOfOtherAbsolutePaths) {
+    Redaction hide;
+    hide.add_hosts({"node1"});
+    EXPECT_EQ(hide("is a link to /home/berta/x, which is for '/scratch/berta/runs/7/': echo /a > \"/b/c\""),
+              "is a link to x, which is for '7': echo a > \"c\"");
+    EXPECT_EQ(hide("300 images/s on 1/2 of / (//) at 3 I/O; file:///home/x"),
+              "300 images/s on 1/2 of / (//) at 3 I/O; file:x");
+}
+
 TEST(Redaction, FindsAPathHoweverItIsWritten) {
     const TempDir dir;
     std::filesystem::create_directory(dir.path("real"));
