@@ -187,7 +187,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     print_paths_of_recipe(terminal, parsed);
     const Heartbeat heartbeat(comm.activity(), terminal);
     Watchdog watchdog(comm, o.watchdog);
-    check_same_program(comm);
+    check_same_command(comm, parsed);
 
     std::unique_ptr<RunFolder> folder;
     std::optional<HeldPlace> timeline;

@@ -266,7 +266,7 @@ void classify_data(Comm& comm, Backend& backend, const ClassifyOptions& o, const
         reader = std::make_unique<SplitReader>(o.data, o.split);
         check_data(path, file, o.data, reader->info());
     });
-    check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
+    check_same_split(comm, *reader);
     const DataSet data(comm, backend, *reader, 0,
                        place(comm, backend, {.placement = Placement::replicate}, {reader->info().image_bytes()}));
     labels.resize(size_t(data.info().images));
@@ -310,18 +310,20 @@ int classify(Comm& comm, const std::vector<std::string>& args) {
     how.threads = o.threads;
     how.precision = o.precision;
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
-    ModelFile file;
+    std::optional<OpenModel> model;
     Graph graph;
     std::string path;
     comm.together([&] {
         path = model_in(o.given);
-        file = read_model_file(path);
+        const ModelFile& file = model.emplace(path).file();
         if (o.data.empty()) check_takes_pictures(path, file);
         graph = with_precision(fuse(build_model(file.model)), o.precision, backend->facts().channel_multiple);
-        check_tensors(path, graph);
+        model->check_tensors(graph);
     });
+    check_same_model(comm, *model);
+    const ModelFile& file = model->file();
     const State state(graph, *backend, nullptr);
-    comm.together([&] { load_finite_model(path, file, state, *backend); });
+    comm.together([&] { load_finite_model(*model, state, *backend); });
     Results results(comm, o, to, path, file);
     if (o.data.empty())
         classify_pictures(comm, *backend, o, file, graph, state, results);

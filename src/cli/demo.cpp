@@ -131,7 +131,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     print_paths_of_recipe(progress, parsed);
     const Heartbeat heartbeat(comm.activity(), progress);
     Watchdog watchdog(comm, o.watchdog);
-    check_same_program(comm);
+    check_same_command(comm, parsed);
     const std::unique_ptr<Backend> backend = make_backend(o.device, o.backend, comm);
     std::unique_ptr<SplitReader> reader;
     Graph graph;
@@ -143,7 +143,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
         preprocessing = preprocessing_of(o, reader->info());
         graph = fuse(build_model(model_of(o, reader->info())));
     });
-    check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
+    check_same_split(comm, *reader);
     const DataSet data(comm, *backend, *reader);
     State state(graph, *backend, nullptr);
     state.initialise(graph, *backend, o.setup.seed);

@@ -74,13 +74,12 @@ void add_model(Lines& lines, const ModelFile& m) {
 }
 
 std::string describe_model(const std::string& path) {
-    const ModelFile model = read_model_file(path);
-    const h5::Handle file = h5::open(path);
+    const OpenModel opened(path);
+    const ModelFile& model = opened.file();
     Lines lines;
-    const bool checkpoint = h5::string_attribute(file, "format", path) == checkpoint_format;
-    lines.add(checkpoint ? "checkpoint" : "model file", path + size_text(path));
+    lines.add(opened.is_checkpoint() ? "checkpoint" : "model file", path + size_text(path));
     add_model(lines, model);
-    lines.add("written by", h5::string_attribute(file, "writer", path));
+    lines.add("written by", opened.writer());
     const bool pictures = model.data == DType::u8;
     lines.add("use it", (pictures ? "convoy classify --model-file " : "convoy evaluate --model-file ") +
                             shell_word(path) + (pictures ? " IMAGE..." : " --data DIR"));

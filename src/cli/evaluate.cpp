@@ -162,23 +162,25 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     how.precision = o.precision;
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
     std::unique_ptr<SplitReader> reader;
-    ModelFile file;
+    std::optional<OpenModel> model;
     Graph graph;
     comm.together([&] {
         o.path = model_in(o.given);
-        file = read_model_file(o.path);
+        const ModelFile& file = model.emplace(o.path).file();
         reader = std::make_unique<SplitReader>(o.data, o.split);
         check_data(o.path, file, o.data, reader->info());
         check_views(o.views, reader->info(), file.preprocessing);
         graph = with_precision(fuse(build_model(file.model)), o.precision, backend->facts().channel_multiple);
-        check_tensors(o.path, graph);
+        model->check_tensors(graph);
     });
+    const ModelFile& file = model->file();
     if (o.path != o.given) terminal.line("model     " + o.path + ", of the run in " + o.given);
-    check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
+    check_same_model(comm, *model);
+    check_same_split(comm, *reader);
     const DataSet data(comm, *backend, *reader, 0,
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
-    comm.together([&] { load_finite_model(o.path, file, state, *backend); });
+    comm.together([&] { load_finite_model(*model, state, *backend); });
     std::optional<ErrorAnalysis> errors;  // filled on rank 0, empty on other ranks
     EvalResult result;
     if (o.report) {

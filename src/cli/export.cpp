@@ -133,13 +133,11 @@ OptionGroups options_of_export() {
 
 int export_model(const std::vector<std::string>& args) {
     const ExportOptions o = parse_export(args);
-    const std::string path = model_in(o.given);
-    const ModelFile file = read_model_file(path);
-    const Graph graph = build_model(file.model);
-    const std::vector<std::vector<float>> values = read_model_values(path, graph);
-    const auto [bytes, what] = (o.onnx() ? onnx_of : safetensors_of)(o, file, graph, values);
+    const OpenModel model(model_in(o.given));
+    const Graph graph = build_model(model.file().model);
+    const auto [bytes, what] = (o.onnx() ? onnx_of : safetensors_of)(o, model.file(), graph, model.values(graph));
     replace_file(o.to, bytes, o.overwrite ? IfThere::replace : IfThere::refuse);
-    std::printf("%s: %s of %s in %s, %.1f MB\n", printable(o.to).c_str(), what.c_str(), printable(path).c_str(),
+    std::printf("%s: %s of %s in %s, %.1f MB\n", printable(o.to).c_str(), what.c_str(), printable(model.path()).c_str(),
                 o.dtype.c_str(), double(bytes.size()) / 1e6);
     return 0;
 }

@@ -76,12 +76,13 @@ std::vector<int64_t> dims_of(const Shape& s) { return {s.n, s.h, s.w, s.c}; }
 
 /// Reads a model file or a checkpoint.
 Candidates candidates_of_model(const std::string& path, const ModelOptions& model, const Graph& graph) {
-    const ModelFile file = read_model_file(path);
+    const OpenModel opened(path);
+    const ModelFile& file = opened.file();
     if (file.model.name != model.name)
         fail(Exit::bad_input, path + ": holds " + file.model.name + ", and this run trains " + model.name +
                                   "; give --model " + file.model.name + ", or another file");
     const Graph theirs = build_model(file.model);
-    const auto values = std::make_shared<std::vector<std::vector<float>>>(read_model_values(path, theirs));
+    const auto values = std::make_shared<std::vector<std::vector<float>>>(opened.values(theirs));
     Candidates found;
     found.preprocessing = file.preprocessing;
     for (size_t i = 0; i < theirs.params.size(); ++i) {

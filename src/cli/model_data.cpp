@@ -6,6 +6,7 @@
 
 #include "base/shorten.h"
 #include "base/text.h"
+#include "comm/preflight.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -56,17 +57,24 @@ void check_data(const std::string& path, const ModelFile& file, const std::strin
     check_class_names(path, file.class_names, data_dir, d.class_names);
 }
 
-void load_finite_model(const std::string& path, const ModelFile& file, const State& state, TensorMemory& memory) {
+void check_same_model(Comm& comm, const OpenModel& model) {
+    if (comm.size() == 1) return;
+    std::string sha256;
+    comm.together([&] { sha256 = model.sha256(); });
+    check_alike(comm, {{"the model (SHA-256 of its file)", sha256}});
+}
+
+void load_finite_model(const OpenModel& model, const State& state, TensorMemory& memory) {
     const auto check = [&](const std::string& name, const std::vector<float>& values, bool positive = false) {
         const auto is_fit = [&](float value) { return std::isfinite(value) && (!positive || value > 0); };
         if (!std::all_of(values.begin(), values.end(), is_fit))
-            fail(Exit::bad_input, path + ": " + name + " has a value that is " +
+            fail(Exit::bad_input, model.path() + ": " + name + " has a value that is " +
                                       (positive ? "not positive" : "not finite") +
                                       ", so nothing can be predicted; give another checkpoint of the run");
     };
-    check("mean", file.preprocessing.mean);
-    check("stddev", file.preprocessing.stddev, true);
-    load_model(path, state, memory);
+    check("mean", model.file().preprocessing.mean);
+    check("stddev", model.file().preprocessing.stddev, true);
+    model.load(state, memory);
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
         values.resize(t.tensor.count());

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "comm/comm.h"
 #include "data/shard.h"
 #include "train/model_file.h"
 
@@ -11,9 +12,13 @@ namespace convoy {
 /// `data_dir` differ from those of the model at `path`.
 void check_data(const std::string& path, const ModelFile&, const std::string& data_dir, const SplitInfo&);
 
-/// Loads the model at `path`, as load_model() does. Throws Exit::bad_input, naming the tensor, if a
-/// value is not finite or a deviation is not positive, because predictions would be meaningless.
-void load_finite_model(const std::string& path, const ModelFile&, const State&, TensorMemory&);
+/// Collective. Throws Exit::usage unless all ranks have opened files with the same bytes. A
+/// training may have put a better model into place meanwhile.
+void check_same_model(Comm&, const OpenModel&);
+
+/// Loads a model, as OpenModel::load() does. Throws Exit::bad_input, naming the tensor, if a value
+/// is not finite or a deviation is not positive, because predictions would be meaningless.
+void load_finite_model(const OpenModel&, const State&, TensorMemory&);
 
 /// The help text of the option --model-file, which several commands have.
 constexpr const char* model_file_help =

@@ -179,7 +179,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     const Heartbeat heartbeat(comm.activity(), terminal);
     // A dry run for a chip waits for no other rank, and cuDNN may list its plans for minutes.
     Watchdog watchdog(comm, o.chip.empty() ? o.watchdog : 0);
-    check_same_program(comm);
+    check_same_command(comm, parsed);
     if (o.dry_run) return dry_run(comm, parsed, limit, terminal);
     open_log(comm, parsed, terminal);
     static Requests requests;  // static, because a signal may come until the process ends

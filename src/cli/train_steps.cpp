@@ -186,6 +186,24 @@ void check_same_program(Comm& comm) {
     check_same_convoy(comm);
 }
 
+void check_same_command(Comm& comm, const ParsedOptions& parsed) {
+    check_same_program(comm);
+    std::vector<std::string> lines;
+    for (const auto& [name, value] : parsed.resolved)
+        if (name != "data" && name != "devices" && name != "threads") lines.push_back(name + " = " + value);
+    const std::string own = joined(lines, "\n");
+    const std::vector<std::string> all = comm.gather_all(own);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+        const std::vector<std::string> first = split(all[0], '\n'), other = split(all[rank], '\n');
+        const auto [ours, theirs] = std::ranges::mismatch(first, other);
+        if (ours == first.end() && theirs == other.end()) continue;
+        const auto shown = [](auto line, const auto& end) { return line == end ? "no further option" : *line; };
+        fail_everywhere(Exit::usage, "the options differ: rank 0 has " + shown(ours, first.end()) + ", rank " +
+                                         std::to_string(rank) + " has " + shown(theirs, other.end()) +
+                                         "; give all ranks the same options and the same recipe");
+    }
+}
+
 Description describe_training(Comm& comm, const Backend& backend, ParsedOptions& parsed,
                               std::optional<Clock::time_point> deadline) {
     const TrainOptions& o = parsed.options;
@@ -217,7 +235,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
     });
     check_audited_ranks(comm, backend, d.setup);
     start_from_weights(comm, parsed, recorded, d);
-    check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
+    for (const SplitReader* split : {d.train.get(), d.test.get()}) check_same_split(comm, *split);
     keep_streaming(comm, o, wish);
     d.placed = place(comm, backend, wish, {d.train->info().image_bytes(), test_bytes});
     return d;

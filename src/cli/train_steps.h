@@ -24,6 +24,11 @@ void check_same_program(Comm&);
 /// Collective. Throws Exit::usage if ranks run different versions of Convoy.
 void check_same_convoy(Comm&);
 
+/// Does what check_same_program() does. Then throws Exit::usage if ranks have different options:
+/// each reads the recipe, and another file may take its place meanwhile. The path of the data set,
+/// the devices and the number of threads may differ, because hosts may differ.
+void check_same_command(Comm&, const ParsedOptions&);
+
 /// Facts about a training that options, manifests and headers determine.
 struct Description {
     std::unique_ptr<SplitReader> train, test;

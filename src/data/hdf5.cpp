@@ -109,11 +109,12 @@ Handle access_without_lock() {
     return access;
 }
 
-Handle open(const std::string& path) {
+Handle open(const std::string& path) { return open(InputBytes(path, check_path)); }
+
+Handle open(const InputBytes& bytes) {
     silence();
-    const InputBytes bytes(path, "check the path: was the file moved or removed?");
     check_structure(bytes);
-    return open_descriptor(bytes.descriptor(), path);
+    return open_descriptor(bytes.descriptor(), bytes.path());
 }
 
 Handle create(const FilePlace& place, Chunks chunks) {

@@ -14,7 +14,14 @@
 #include "base/error.h"
 #include "base/file_place.h"
 
+namespace convoy {
+class InputBytes;
+}
+
 namespace convoy::h5 {
+
+/// Advice for a file that cannot be opened.
+constexpr const char* check_path = "check the path: was the file moved or removed?";
 
 /// Owns one HDF5 identifier of any kind (file, group, data set, space, type, property list).
 class Handle {
@@ -57,6 +64,8 @@ Handle access_without_lock();
 /// HDF5, or older than V110. Throws Inaccessible (base/file_error.h) if it is missing, cannot be
 /// opened, or is open for writing.
 Handle open(const std::string& path);
+/// Does the same with a file that is open, even if another one has taken its path.
+Handle open(const InputBytes&);
 /// When chunks are written to disk. `cached`: when their data set is closed. If the disk is full
 /// then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file crashes. So
 /// a process that survives a failed write must use at_once.

@@ -4,6 +4,9 @@
 #include <climits>
 
 #include "base/clock.h"
+#include "comm/preflight.h"
+#include "data/digest.h"
+#include "data/split_pieces.h"
 #include "plan/split.h"
 #include "supply/partition.h"
 #include "supply/stream.h"
@@ -31,7 +34,39 @@ std::vector<int64_t> shares_of(int64_t rows, int ranks) {
     return first;
 }
 
+/// Returns the SHA-256 of everything that decides where an image of the split lies in memory, and
+/// of the statistics and class names.
+std::string layout_of(const SplitReader& reader) {
+    const SplitInfo& info = reader.info();
+    std::vector<int64_t> numbers = {info.images,  info.height,    info.width,  info.channels,
+                                    info.classes, int(info.type), info.ragged, info.pixel_bytes};
+    for (const ImagePlace& place : places_of(reader))
+        numbers.insert(numbers.end(), {int64_t(place.offset), place.height, place.width});
+    Digest digest(Digest::Kind::sha256);
+    digest.update(numbers.data(), numbers.size() * sizeof(int64_t));
+    for (const std::vector<float>* of_channels : {&info.mean, &info.stddev})
+        digest.update(of_channels->data(), of_channels->size() * sizeof(float));
+    for (const std::string& text : info.class_names) digest.update(text.c_str(), text.size() + 1);
+    return digest.hex();
+}
+
+/// Returns the SHA-256 of the pieces in which a stream reads a split.
+std::string division_of(const SplitPieces& pieces) {
+    std::vector<int64_t> numbers;
+    for (const Piece& piece : pieces.all())
+        numbers.insert(numbers.end(), {piece.first, piece.rows, int64_t(piece.bytes)});
+    return digest_of(Digest::Kind::sha256, numbers.data(), numbers.size() * sizeof(int64_t));
+}
+
 }  // namespace
+
+void check_same_split(Comm& comm, const SplitReader& reader) {
+    std::string layout;
+    comm.together([&] { layout = layout_of(reader); });
+    const SplitInfo& info = reader.info();
+    check_alike(comm, {{"the data set (SHA-256 of its manifest)", info.manifest_sha256},
+                       {"the split " + info.split + " of the data set (SHA-256 of its images' sizes)", layout}});
+}
 
 SplitInfo first_images(const SplitReader& reader, int64_t most) {
     SplitInfo info = reader.info();
@@ -105,6 +140,8 @@ void DataSet::store(Comm& comm, Backend& backend, const SplitReader& reader, con
     }
     std::shared_ptr<const SplitPieces> pieces;
     comm.together([&] { pieces = std::make_shared<SplitPieces>(reader); });
+    check_alike(comm,
+                {{"the split " + info_.split + " of the data set (SHA-256 of its pieces)", division_of(*pieces)}});
     StreamBlocks blocks(pieces, shapes_, placed.stream_block);
     const bool share = SharedBlock::may_share(comm, blocks.memory(comm.local_size(), comm.size()));
     store_ = std::make_unique<Stream>(comm, shapes_, share, std::move(blocks), reading_threads(comm, backend));

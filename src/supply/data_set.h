@@ -18,6 +18,11 @@ namespace convoy {
 /// what SplitReader::places() throws.
 SplitInfo first_images(const SplitReader&, int64_t most);
 
+/// Collective. Throws Exit::usage unless all ranks see the same manifest, and shards whose images
+/// have the same sizes. Ranks share memory that these sizes describe, so call it before place().
+/// Hosts may have different copies, or another user may exchange a file. Does not compare pixels.
+void check_same_split(Comm&, const SplitReader&);
+
 class DataSet {
 public:
     /// Collective. Reads the first `most` images; 0: all. With Placement::stream, reads only

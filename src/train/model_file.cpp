@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "base/durable.h"
+#include "base/file_error.h"
 #include "base/shorten.h"
 #include "base/version.h"
-#include "data/hdf5.h"
+#include "data/digest.h"
 #include "data/shard_folder.h"
 #include "data/shard_format.h"
 #include "train/running_statistics.h"
@@ -179,24 +180,6 @@ static void refuse_other_weights(const std::string& path) {
         fail(Exit::bad_input, path + ": is for other programs; give the model file that it was exported from");
 }
 
-ModelFile read_model_file(const std::string& path) {
-    const auto lock = h5::exclusive();
-    h5::Handle file;
-    try {
-        file = h5::open(path);
-    } catch (const Inaccessible&) {
-        throw;
-    } catch (const Error&) {
-        refuse_other_weights(path);
-        throw;
-    }
-    const std::string format = h5::string_attribute(file, "format", path);
-    if (format != model_format && format != checkpoint_format)
-        fail(Exit::bad_input,
-             path + ": is not a model file; give the model.h5, the model-best.h5 or a checkpoint of a run folder");
-    return read_model_attributes(file, path);
-}
-
 namespace {
 
 /// Returns the first `count` running statistics, averaged over the ranks of a checkpoint. The rest
@@ -230,49 +213,89 @@ std::string model_in(const std::string& path) {
                               "the folder of a run that made an evaluation or ended");
 }
 
-std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph& graph) {
+/// Opens a file, and says what to do with one of another format.
+static h5::Handle open_model(const InputBytes& bytes) {
+    try {
+        return h5::open(bytes);
+    } catch (const Inaccessible&) {
+        throw;
+    } catch (const Error&) {
+        refuse_other_weights(bytes.path());
+        throw;
+    }
+}
+
+OpenModel::OpenModel(std::string path) : path_(std::move(path)), bytes_(path_, h5::check_path) {
     const auto lock = h5::exclusive();
-    const h5::Handle file = h5::open(path);
+    file_ = open_model(bytes_);
+    const std::string format = h5::string_attribute(file_, "format", path_);
+    is_checkpoint_ = format == checkpoint_format;
+    if (format != model_format && !is_checkpoint_)
+        fail(Exit::bad_input,
+             path_ + ": is not a model file; give the model.h5, the model-best.h5 or a checkpoint of a run folder");
+    model_ = read_model_attributes(file_, path_);
+}
+
+OpenModel::~OpenModel() {
+    const auto lock = h5::exclusive();
+    file_ = {};
+}
+
+std::string OpenModel::writer() const {
+    const auto lock = h5::exclusive();
+    return h5::string_attribute(file_, "writer", path_);
+}
+
+std::string OpenModel::sha256() const {
+    constexpr int64_t most = 1 << 20;  // bytes read at once
+    Digest digest(Digest::Kind::sha256);
+    std::vector<char> part(most);
+    for (int64_t at = 0; at < bytes_.size(); at += most) {
+        const int64_t bytes = std::min(most, bytes_.size() - at);
+        bytes_.read(at, bytes, part.data());
+        digest.update(part.data(), size_t(bytes));
+    }
+    return digest.hex();
+}
+
+std::vector<std::vector<float>> OpenModel::values(const Graph& graph) const {
+    const auto lock = h5::exclusive();
     const std::vector<size_t> offsets = running_offsets(graph);
     std::vector<float> running;
-    if (offsets.back() > 0 && h5::string_attribute(file, "format", path) == checkpoint_format)
-        running = mean_running_statistics(file, offsets.back(), path);
+    if (offsets.back() > 0 && is_checkpoint_) running = mean_running_statistics(file_, offsets.back(), path_);
     std::vector<std::vector<float>> values;
     for (size_t id = 0; id < graph.params.size(); ++id) {
         const Param& p = graph.params[id];
-        if (p.trained || running.empty()) check_tensor(file, p.name, p.shape, path);  // before memory is taken
+        if (p.trained || running.empty()) check_tensor(file_, p.name, p.shape, path_);  // before memory is taken
         values.emplace_back(p.shape.count());
         if (!p.trained && !running.empty())
             std::copy_n(running.begin() + ptrdiff_t(offsets[id]), p.shape.count(), values.back().begin());
         else
-            read_tensor(file, p.name, p.shape, values.back().data(), path);
+            read_tensor(file_, p.name, p.shape, values.back().data(), path_);
     }
     return values;
 }
 
-void check_tensors(const std::string& path, const Graph& graph) {
+void OpenModel::check_tensors(const Graph& graph) const {
     const auto lock = h5::exclusive();
-    const h5::Handle file = h5::open(path);
-    const bool together = h5::string_attribute(file, "format", path) == checkpoint_format;
     for (const Param& p : graph.params)
-        if (p.trained || !together) check_tensor(file, p.name, p.shape, path);
+        if (p.trained || !is_checkpoint_) check_tensor(file_, p.name, p.shape, path_);
 }
 
-void load_model(const std::string& path, const State& state, TensorMemory& memory) {
+void OpenModel::load(const State& state, TensorMemory& memory) const {
     const auto lock = h5::exclusive();
-    const h5::Handle file = h5::open(path);
     const Tensor running = state.running();
-    const bool together = running.count() > 0 && h5::string_attribute(file, "format", path) == checkpoint_format;
+    const bool together = running.count() > 0 && is_checkpoint_;
     if (together) {
-        const std::vector<float> means = mean_running_statistics(file, running.count(), path);
+        const std::vector<float> means = mean_running_statistics(file_, running.count(), path_);
         memory.upload(running.data, means.data(), running.bytes());
     }
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
         if (together && !state.is_trained(t.tensor)) continue;
-        check_tensor(file, t.name, t.tensor.shape, path);  // before memory is taken
+        check_tensor(file_, t.name, t.tensor.shape, path_);  // before memory is taken
         values.resize(t.tensor.count());
-        read_tensor(file, t.name, t.tensor.shape, values.data(), path);
+        read_tensor(file_, t.name, t.tensor.shape, values.data(), path_);
         memory.upload(t.tensor.data, values.data(), t.tensor.bytes());
     }
 }

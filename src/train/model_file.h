@@ -8,6 +8,7 @@
 
 #include "base/held_place.h"
 #include "data/hdf5.h"
+#include "data/input_bytes.h"
 #include "model/models.h"
 #include "supply/preprocessing.h"
 #include "train/state.h"
@@ -46,20 +47,43 @@ void save_model(const HeldPlace&, const ModelFile&, const State&, TensorMemory&)
 /// Returns the bytes of a model file. `values` are by ParamId, each in the shape and layout of
 /// graph.params.
 std::vector<unsigned char> model_image(const ModelFile&, const Graph&, const std::vector<std::vector<float>>& values);
-/// Reads the attributes of a model file or checkpoint. Throws Exit::bad_input.
-ModelFile read_model_file(const std::string& path);
-/// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in the
-/// shape and layout of graph.params. Averages running statistics and throws like load_model().
-std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph&);
 /// Returns `path`. If it is a run's folder, returns the run's best model in it, or its last model
 /// if there is no best one. Throws Exit::bad_input if the run has none.
 std::string model_in(const std::string& path);
-/// Throws as load_model() does if a tensor of `graph` is missing or has another shape. Call it
-/// before a State is made, because a small file may have the attributes of a huge model.
-void check_tensors(const std::string& path, const Graph& graph);
-/// Reads the tensors into `state`. Averages a checkpoint's running statistics over its ranks, as an
-/// evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has another
-/// shape.
-void load_model(const std::string& path, const State&, TensorMemory&);
+/// A model file or checkpoint that is open. Everything is read from this one file, even if another
+/// one takes its path: a training renames a new model-best.h5 into place.
+class OpenModel {
+public:
+    /// Reads the attributes. Throws Exit::bad_input.
+    explicit OpenModel(std::string path);
+    ~OpenModel();
+    OpenModel(const OpenModel&) = delete;
+    OpenModel& operator=(const OpenModel&) = delete;
+
+    const std::string& path() const { return path_; }
+    const ModelFile& file() const { return model_; }
+    bool is_checkpoint() const { return is_checkpoint_; }
+    /// Returns the program that wrote it, with its version.
+    std::string writer() const;
+    /// Returns the SHA-256 of the file's bytes.
+    std::string sha256() const;
+    /// Throws as load() does if a tensor of `graph` is missing or has another shape. Call it before
+    /// a State is made, because a small file may have the attributes of a huge model.
+    void check_tensors(const Graph&) const;
+    /// Reads the tensors into a state. Averages a checkpoint's running statistics over its ranks,
+    /// as an evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has
+    /// another shape.
+    void load(const State&, TensorMemory&) const;
+    /// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in
+    /// the shape and layout of graph.params. Averages and throws like load().
+    std::vector<std::vector<float>> values(const Graph&) const;
+
+private:
+    std::string path_;
+    InputBytes bytes_;
+    h5::Handle file_;
+    ModelFile model_;
+    bool is_checkpoint_ = false;
+};
 
 }  // namespace convoy

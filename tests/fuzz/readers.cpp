@@ -159,8 +159,9 @@ void read_a_model(const std::string& dir, Bytes bytes) {
     Trained& t = trained();
     write_hostile(dir + "/model.h5", t.good.at("model.h5"), bytes);
     mkfifo((dir + "/pipe").c_str(), 0600);
-    build_model(read_model_file(dir + "/model.h5").model);
-    load_model(dir + "/model.h5", t.state, *t.backend);
+    const OpenModel model(dir + "/model.h5");
+    build_model(model.file().model);
+    model.load(t.state, *t.backend);
 }
 
 void read_metrics_file(const std::string& dir, Bytes bytes) {

@@ -238,7 +238,7 @@ TEST_F(Classify, PredictionsGoIntoTheFolderOfTheStart) {
 
 // Finite weights of other people may give sums that are not.
 TEST_F(Classify, OutputsThatAreNotFiniteAreRefused) {
-    const ModelFile m = read_model_file(at("grey-run/model.h5"));
+    const ModelFile m = OpenModel(at("grey-run/model.h5")).file();
     const Graph graph = build_model(m.model);
     std::vector<std::vector<float>> values;
     for (const Param& p : graph.params) values.emplace_back(p.shape.count(), 3e38f);

@@ -112,7 +112,7 @@ TEST_F(Import, ExportedModelsComeBackTheSame) {
     }
     const std::string vectors =
         made({usual_images("linear"), {std::vector<float>(10), std::vector<float>(10, 1)}, names, DType::f32});
-    EXPECT_EQ(int(read_model_file(imported(exported(vectors))).data), int(DType::f32));
+    EXPECT_EQ(int(OpenModel(imported(exported(vectors))).file().data), int(DType::f32));
 }
 
 TEST_F(Import, TheModelIsEvaluatedAsBefore) {
@@ -141,7 +141,7 @@ TEST_F(Import, FactsAreFromOptionsOrDataOrDefaultsAndPrinted) {
     EXPECT_NE(said_.find("mean 0, stddev 1"), std::string::npos) << said_;
     const std::string vectors = imported(weights("linear.pth"), "--model linear");
     EXPECT_NE(said_.find("images 1x1x10, mean 0,0,"), std::string::npos) << said_;
-    EXPECT_EQ(int(read_model_file(vectors).data), int(DType::f32));
+    EXPECT_EQ(int(OpenModel(vectors).file().data), int(DType::f32));
     std::string names;
     for (int i = 0; i < 10; ++i) names += "digit " + std::to_string(i) + "\n";
     write_file(dir_.path("names.txt"), names);
@@ -241,7 +241,7 @@ TEST_F(Import, LongNamesOfClassesAreRefused) {
                             dir_.path("x.h5"));
     };
     EXPECT_EQ("", failure(imported_with(1000)));
-    EXPECT_EQ(read_model_file(dir_.path("x.h5")).class_names.back().size(), 1000U);
+    EXPECT_EQ(OpenModel(dir_.path("x.h5")).file().class_names.back().size(), 1000U);
     EXPECT_EQ("", refusal(imported_with(1001), Exit::bad_input, {"class 'nnn", "1001 bytes", "--class-names"}));
 }
 

@@ -1,5 +1,5 @@
 // Inputs that look alike but differ: a data set with the same images and other class names, and
-// ranks that read another data set or are another build.
+// ranks that read another data set, model or recipe, or are another build.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,7 +9,9 @@
 #include "comm/preflight.h"
 #include "data/digest.h"
 #include "data/shard.h"
+#include "supply/data_set.h"
 #include "tests/support/cluster.h"
+#include "tests/support/images.h"
 #include "tests/support/test_comm.h"
 
 namespace convoy::test {
@@ -114,6 +116,77 @@ TEST_F(Alike, RanksOfAnotherBuildAreRefused) {
     EXPECT_EQ("", refusal(different(train(data_), train(data_), other.path()), Exit::usage, words));
     const std::string bench = "bench --model mnist-linear --batch-size 20 --steps 1 --warmup 0";
     EXPECT_EQ("", refusal(different(bench, bench, other.path()), Exit::usage, words));
+}
+
+// The same manifest, number of images and bytes, but two images of other sizes have changed places.
+// Ranks would write beyond the memory that the first rank has allocated.
+TEST_F(Alike, RanksWithImagesOfOtherSizesAreRefused) {
+    const std::string one = dir_.path("one"), other = dir_.path("other"), manifest = "/manifest.json";
+    make_ragged(one, ImageLayout::raw);
+    make_ragged(other, ImageLayout::raw, 40, [](int i) { return ragged_image(i == 0 ? 3 : i == 3 ? 0 : i); });
+    fs::copy_file(one + manifest, other + manifest, fs::copy_options::overwrite_existing);
+    const auto train_on = [&](const std::string& data) {
+        return "train --model resnet18 --image-size 28 --batch-size 8 --max-steps 1 --data " + data + " --output " +
+               dir_.path("ragged-run");
+    };
+    const std::vector<std::string> words = {"the split train of the data set (SHA-256 of its images' sizes) differs",
+                                            "rank 0 has", "rank 1 has", "same files"};
+    for (const std::string placement : {" --data-placement replicate", " --data-placement stream"})
+        EXPECT_EQ("", refusal(different(train_on(one) + placement, train_on(other) + placement), Exit::usage, words));
+    ASSERT_EQ("", failure(launch(2, train_on(one))));
+    const std::string model = " --model-file " + dir_.path("ragged-run") + "/model.h5 --split train --data ";
+    for (const std::string command : {"evaluate", "classify"})
+        EXPECT_EQ("", refusal(different(command + model + one, command + model + other), Exit::usage, words));
+}
+
+// The same images, as pixels and as JPEG files. A stream reads them in other pieces.
+TEST_F(Alike, RanksThatReadOtherPiecesAreRefused) {
+    Comm& comm = test_comm();
+    if (comm.size() == 1) {
+        EXPECT_EQ("", problem_on_ranks(2));
+        return;
+    }
+    const std::string data = dir_.path("set");
+    make_ragged(data, comm.root() ? ImageLayout::raw : ImageLayout::jpeg, 20,
+                [](int i) { return pattern(500, 900, uint32_t(i)); });
+    const SplitReader reader(data, "train");
+    const std::unique_ptr<Backend> backend = make_cpu_backend({}, comm);
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"SHA-256 of its pieces", "differs"}, [&] {
+                  const DataSet images(comm, *backend, reader, 0,
+                                       {.placement = Placement::stream, .stream_block = 16 << 20});
+              }));
+}
+
+// Each rank reads the recipe, and another file may take its place meanwhile.
+TEST_F(Alike, RanksWithOtherOptionsAreRefused) {
+    const std::string bench = "bench --model mnist-linear --batch-size 20 --steps 1 --warmup 0 ",
+                      demo = "demo --model mnist-linear --batch-size 20 --max-steps 1 --data " + data_ + " ";
+    for (const std::string& command : {train(data_), bench, demo})
+        EXPECT_EQ("", refusal(different(command + "--seed 3", command + "--seed 4"), Exit::usage,
+                              {"the options differ: rank 0 has seed = 3, rank 1 has seed = 4", "same recipe"}));
+    write_file(dir_.path("a.cfg"), "data-placement = stream\n");
+    write_file(dir_.path("b.cfg"), "data-placement = replicate\n");
+    EXPECT_EQ("", refusal(different(train(data_, "--config " + dir_.path("a.cfg")),
+                                    train(data_, "--config " + dir_.path("b.cfg"))),
+                          Exit::usage, {"data-placement = stream", "data-placement = replicate"}));
+    EXPECT_FALSE(fs::exists(dir_.path("run")));
+    fs::copy(data_, dir_.path("copy"));
+    EXPECT_EQ("", failure(different(train(data_, "--threads 1"), train(dir_.path("copy"), "--threads 2"))))
+        << "hosts may differ";
+}
+
+TEST_F(Alike, RanksWithAnotherModelAreRefused) {
+    for (const std::string seed : {"1", "2"})
+        ASSERT_EQ("", failure(convoy_alone("train --model mnist-linear --batch-size 20 --max-steps 1 --data " + data_ +
+                                           " --seed " + seed + " --output " + dir_.path(seed))));
+    for (const std::string command : {"evaluate", "classify"}) {
+        const auto with = [&](const std::string& run) {
+            return command + " --data " + data_ + " --model-file " + dir_.path(run) + "/model.h5";
+        };
+        EXPECT_EQ("", refusal(different(with("1"), with("2")), Exit::usage,
+                              {"the model (SHA-256 of its file) differs", "rank 0 has", "same files"}));
+        EXPECT_EQ("", failure(launch(2, with("1"))));
+    }
 }
 
 // Runs on three ranks, of which the first two agree.

@@ -111,9 +111,9 @@ TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
         const std::string path = dir.path(look_ahead ? "b.h5" : "a.h5");
         write_checkpoint(path, c, trained);
 
-        EXPECT_EQ(read_model_file(path).model.name, "resnet18");
+        EXPECT_EQ(OpenModel(path).file().model.name, "resnet18");
         const State state(graph, backend, nullptr);
-        load_model(path, state, backend);
+        OpenModel(path).load(state, backend);
         const auto* running = state.running().as<float>();
         for (size_t i = 0; i < state.running().count(); ++i) ASSERT_EQ(running[i], 3.0f * float(1 + i % 100)) << i;
         for (const NamedTensor& t : state.model()) {
@@ -206,7 +206,7 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
             EXPECT_EQ(0, c.file_after) << c.what;
             continue;
         }
-        load_model(best_model_path(dir.path()), state, backend);
+        OpenModel(best_model_path(dir.path())).load(state, backend);
         EXPECT_EQ(state.model()[0].tensor.as<float>()[0], float(c.file_after)) << c.what;
     }
 }

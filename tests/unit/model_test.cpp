@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "data/digest.h"
 #include "model/models.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
@@ -219,7 +220,7 @@ protected:
 
 TEST_P(ModelFiles, ComeBackAsTheyWere) {
     const State state = saved();
-    const ModelFile read = read_model_file(path_);
+    const ModelFile read = OpenModel(path_).file();
     EXPECT_EQ(read.model.name, "resnet18");
     EXPECT_EQ(read.model.stem, "cifar");
     EXPECT_EQ(std::vector<int>({read.model.h, read.model.w, read.model.c, read.model.classes}),
@@ -233,20 +234,41 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
             h5::set_attribute(file, "short_side", wrong);
         }
         EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "short_side", std::to_string(wrong)},
-                                       [&] { read_model_file(path_); }));
+                                       [&] { OpenModel(path_).file(); }));
     }
     saved();
     EXPECT_EQ(read.class_names, about_.class_names);
 
     const Graph fused = fuse(graph_);  // an evaluation may have another graph of the same model
     State other(fused, *backend_, nullptr);
-    check_tensors(path_, fused);
-    load_model(path_, other, *backend_);
+    OpenModel(path_).check_tensors(fused);
+    OpenModel(path_).load(other, *backend_);
     ASSERT_EQ(other.model().size(), state.model().size());
     for (size_t i = 0; i < state.model().size(); ++i) {
         EXPECT_EQ(other.model()[i].name, state.model()[i].name);
         EXPECT_EQ(tensor(other.model()[i]), tensor(state.model()[i])) << state.model()[i].name;
     }
+}
+
+// A training renames a new model into place while another program reads the old one.
+TEST_P(ModelFiles, AreReadFromTheFileThatWasOpened) {
+    const State state = saved();
+    const OpenModel opened(path_);
+    const std::string before = digest_of_file(Digest::Kind::sha256, path_);
+    EXPECT_EQ(opened.sha256(), before);
+    ModelFile changed = about_;
+    changed.preprocessing.mean = {0.9f, 0.9f, 0.9f};
+    State another(graph_, *backend_, nullptr);
+    another.initialise(graph_, *backend_, 4);
+    save_model(path_, changed, another, *backend_);
+    ASSERT_NE(digest_of_file(Digest::Kind::sha256, path_), before);
+
+    EXPECT_EQ(opened.sha256(), before);
+    EXPECT_EQ(opened.file().preprocessing.mean, about_.preprocessing.mean);
+    State read(graph_, *backend_, nullptr);
+    opened.load(read, *backend_);
+    for (size_t i = 0; i < state.model().size(); ++i)
+        EXPECT_EQ(tensor(read.model()[i]), tensor(state.model()[i])) << state.model()[i].name;
 }
 
 // Files from before vectors existed.
@@ -259,20 +281,20 @@ TEST_P(ModelFiles, WithoutWhatTheyWereTrainedOnAreOfImages) {
         h5::set_attribute(file, "short_side", int64_t(0));  // vectors are not resized
     };
     edit("convoy-vectors");
-    EXPECT_EQ(read_model_file(path_).data, DType::f32);
+    EXPECT_EQ(OpenModel(path_).file().data, DType::f32);
     edit("tables");
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "trained_on", "tables"}, [&] { read_model_file(path_); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "trained_on", "tables"}, [&] { OpenModel(path_).file(); }));
     edit("");
-    EXPECT_EQ(read_model_file(path_).data, DType::u8);
+    EXPECT_EQ(OpenModel(path_).file().data, DType::u8);
 }
 
 TEST_P(ModelFiles, OfAnotherModelAreRefused) {
     saved();
     const auto refused = [&](const ModelOptions& o, const std::vector<std::string>& words) {
         const Graph other = build_model(o);
-        EXPECT_EQ("", problem_of_error(Exit::bad_input, words, [&] { check_tensors(path_, other); }));
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, words, [&] { OpenModel(path_).check_tensors(other); }));
         const State state(other, *backend_, nullptr);
-        EXPECT_EQ("", problem_of_error(Exit::bad_input, words, [&] { load_model(path_, state, *backend_); }));
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, words, [&] { OpenModel(path_).load(state, *backend_); }));
     };
     refused(options("resnet18", 32, 3, 5), {path_, "fc.weight", "another shape"});
     refused(options("mnist-conv", 28, 1, 10), {path_, "conv1.weight", "missing"});
@@ -280,11 +302,11 @@ TEST_P(ModelFiles, OfAnotherModelAreRefused) {
 }
 
 TEST_P(ModelFiles, ThatAreNoneAreRefused) {
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_}, [&] { read_model_file(path_); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_}, [&] { OpenModel(path_).file(); }));
     write_file(path_, "no HDF5");
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_}, [&] { read_model_file(path_); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_}, [&] { OpenModel(path_).file(); }));
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {"linear.h5", "not a model file"},
-                                   [] { read_model_file("tests/golden/linear.h5"); }));
+                                   [] { OpenModel("tests/golden/linear.h5").file(); }));
     State state(graph_, *backend_, nullptr);
     EXPECT_EQ("", problem_of_error(Exit::io, {path_ + "/model.h5"},
                                    [&] { save_model(path_ + "/model.h5", about_, state, *backend_); }));
