@@ -25,10 +25,15 @@ bool is_finite(TensorMemory& memory, const Tensor& t) {
 
 }  // namespace
 
-std::string weight_not_finite(TensorMemory& memory, const State& state) {
+std::string weight_not_finite(Comm& comm, TensorMemory& memory, const State& state) {
+    std::string found;
     for (const NamedTensor& t : state.model())
-        if (!is_finite(memory, t.tensor)) return t.name;
-    return "";
+        if (found.empty() && !is_finite(memory, t.tensor)) found = t.name;
+    const std::vector<std::string> all = comm.gather_all(found);
+    const auto first = std::ranges::find_if(all, [](const std::string& name) { return !name.empty(); });
+    if (first == all.end()) return "";
+    const bool everywhere = std::ranges::count(all, *first) == comm.size();
+    return *first + (everywhere ? "" : " on rank " + std::to_string(first - all.begin()));
 }
 
 std::string output_not_finite(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t step) {

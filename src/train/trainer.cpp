@@ -275,7 +275,7 @@ void Trainer::stop_not_finite(const StepRecord& r) {
     else
         message << "is " << (std::isnan(r.loss) ? "nan" : "infinite") << " at step " << r.step;
     message << " (learning rate " << r.learning_rate << "); ";
-    if (const std::string weight = weight_not_finite(backend_, programs_.state()); !weight.empty()) {
+    if (const std::string weight = weight_not_finite(comm_, backend_, programs_.state()); !weight.empty()) {
         message << "not finite even before it: " << weight;
     } else {
         now_.step = r.step - 1;
