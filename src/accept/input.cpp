@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/quantile.h"
+#include "base/text.h"
 
 namespace convoy {
 
@@ -38,7 +39,7 @@ NodeReading read_files(const std::vector<std::string>& files, size_t first, int6
     for (size_t i = 0; i < files.size() && r.bytes < double(most); ++i) {
         const std::string& path = files[(first + i) % files.size()];
         const auto note = [&](const std::string& why) {
-            if (r.trouble.empty()) r.trouble = path + ": " + why;
+            if (r.trouble.empty()) r.trouble = printable(path) + ": " + why;
         };
         const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         struct stat file{};
