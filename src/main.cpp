@@ -212,28 +212,9 @@ int after_printing(int code, const std::string& command) {
     return int(Exit::io);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    open_standard_streams();
-    ask_no_display();
-    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails, like a write to a full disk
-    const std::string command = argc > 1 ? argv[1] : "";
-    if (const Command* found = find_command(command); found && found->computes) wait_briefly(argv);
-    const Arguments args = spelled_out({argv + 1, argv + argc});
-    try {
-        if (const std::optional<int> code = answer(args)) return after_printing(*code, command);
-        if (const std::optional<int> code = run_without_mpi(args)) return after_printing(*code, command);
-    } catch (const std::filesystem::filesystem_error& error) {
-        std::fprintf(stderr, "convoy: %s\n", error_at_path(error).what());
-        return int(Exit::io);
-    } catch (const Error& error) {
-        std::fprintf(stderr, "convoy: %s\n", error.what());
-        return int(error.code);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "convoy: %s\n", error.what());
-        return 1;
-    }
+/// Starts MPI and runs the command on all ranks. Returns its exit code. Throws Error if MPI cannot be
+/// started safely.
+int run_with_mpi(int argc, char** argv, const Arguments& args) {
     spare_address_space();
     keep_nccl_log();
     Comm comm(&argc, &argv);
@@ -246,5 +227,30 @@ int main(int argc, char** argv) {
         comm.barrier();
         code = int(error.code);
     }
-    return after_printing(code, command);
+    return after_printing(code, args[0]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    open_standard_streams();
+    ask_no_display();
+    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails, like a write to a full disk
+    const std::string command = argc > 1 ? argv[1] : "";
+    if (const Command* found = find_command(command); found && found->computes) wait_briefly(argv);
+    const Arguments args = spelled_out({argv + 1, argv + argc});
+    try {
+        if (const std::optional<int> code = answer(args)) return after_printing(*code, command);
+        if (const std::optional<int> code = run_without_mpi(args)) return after_printing(*code, command);
+        return run_with_mpi(argc, argv, args);
+    } catch (const std::filesystem::filesystem_error& error) {
+        std::fprintf(stderr, "convoy: %s\n", error_at_path(error).what());
+        return int(Exit::io);
+    } catch (const Error& error) {
+        std::fprintf(stderr, "convoy: %s\n", error.what());
+        return int(error.code);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "convoy: %s\n", error.what());
+        return 1;
+    }
 }

@@ -72,7 +72,6 @@ Comm::Comm(int* argc, char*** argv) : Comm() {
     Native& n = *native_;
     activity_ = std::make_shared<Activity>();
     n.segment_folder = std::make_shared<SegmentFolder>();
-    starts_mpi_ = true;
     int provided = 0;
     {
         const SingleProcess single;
@@ -82,6 +81,7 @@ Comm::Comm(int* argc, char*** argv) : Comm() {
         if (!here.valid() || ::chdir("/") != 0)
             fail(Exit::io, "the current folder cannot be entered; start in a folder of yours");
         MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+        starts_mpi_ = true;
         if (::fchdir(here.fd()) != 0) {  // relative paths would lead to other files
             std::perror("convoy: the current folder cannot be entered; start in a folder of yours");
             MPI_Abort(MPI_COMM_WORLD, int(Exit::io));
