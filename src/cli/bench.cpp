@@ -55,6 +55,7 @@ Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
         graph = with_precision(fuse(plain), o.backend.precision, backend->facts().channel_multiple);
         check_effects_on_model(parsed, graph);
     });
+    if (reader) check_same_split(comm, *reader);
     const Placed where = place(comm, *backend, o.placement, {info.image_bytes()});
     if (!reader && !where.resident())
         fail_everywhere(Exit::usage,

@@ -190,7 +190,10 @@ void check_same_command(Comm& comm, const ParsedOptions& parsed) {
     check_same_program(comm);
     std::vector<std::string> lines;
     for (const auto& [name, value] : parsed.resolved)
-        if (name != "data" && name != "devices" && name != "threads") lines.push_back(name + " = " + value);
+        if (name == "data" && !value.empty())
+            lines.emplace_back("data = a folder");
+        else if (name != "devices" && name != "threads")
+            lines.push_back(name + " = " + value);
     const std::string own = joined(lines, "\n");
     const std::vector<std::string> all = comm.gather_all(own);
     for (size_t rank = 1; rank < all.size(); ++rank) {

@@ -133,6 +133,8 @@ TEST_F(Alike, RanksWithImagesOfOtherSizesAreRefused) {
                                             "rank 0 has", "rank 1 has", "same files"};
     for (const std::string placement : {" --data-placement replicate", " --data-placement stream"})
         EXPECT_EQ("", refusal(different(train_on(one) + placement, train_on(other) + placement), Exit::usage, words));
+    const std::string bench = "bench --model resnet18 --image-size 28 --batch-size 8 --steps 1 --warmup 0 --data ";
+    EXPECT_EQ("", refusal(different(bench + one, bench + other), Exit::usage, words));
     ASSERT_EQ("", failure(launch(2, train_on(one))));
     const std::string model = " --model-file " + dir_.path("ragged-run") + "/model.h5 --split train --data ";
     for (const std::string command : {"evaluate", "classify"})
@@ -164,6 +166,8 @@ TEST_F(Alike, RanksWithOtherOptionsAreRefused) {
     for (const std::string& command : {train(data_), bench, demo})
         EXPECT_EQ("", refusal(different(command + "--seed 3", command + "--seed 4"), Exit::usage,
                               {"the options differ: rank 0 has seed = 3, rank 1 has seed = 4", "same recipe"}));
+    EXPECT_EQ("", refusal(different(bench, bench + "--data " + data_), Exit::usage,
+                          {"rank 0 has data = , rank 1 has data = a folder"}));
     write_file(dir_.path("a.cfg"), "data-placement = stream\n");
     write_file(dir_.path("b.cfg"), "data-placement = replicate\n");
     EXPECT_EQ("", refusal(different(train(data_, "--config " + dir_.path("a.cfg")),
