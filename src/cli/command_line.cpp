@@ -102,7 +102,8 @@ void check_not_only_flag(const Options& options, const std::string& where, const
     const bool is_switch = semantic->min_tokens() == 0;
     const bool is_default = is_switch ? value == "false" : semantic->name().ends_with("(=" + value + ")");
     if (!only_flags.contains(key) || is_default) return;
-    fail(Exit::usage, where + key + ": a recipe may not say what Convoy writes or replaces; take the line out, and " +
+    fail(Exit::usage, where + key +
+                          ": a recipe may not say what Convoy does, writes or replaces; take the line out, and " +
                           "type --" + key + (is_switch ? "" : " " + shell_word(value)));
 }
 

@@ -115,6 +115,9 @@ TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
                                         {"output = false", "type --output false"},
                                         {"resume = auto", "type --resume auto"},
                                         {"keep = 0", "type --keep 0"},
+                                        {"dry-run = true", "type --dry-run"},
+                                        {"chip = h100", "type --chip h100"},
+                                        {"print-config = true", "type --print-config"},
                                         {"log-dir = logs", "type --log-dir logs"}}) {
         write_file(recipe, std::string("batch-size = 8\n\n") + line + "\n");
         const std::string key = std::string(line).substr(0, std::string(line).find_first_of(" ="));
