@@ -163,4 +163,15 @@ bool is_another_person(uid_t owner) {
     return maps_root() || owner != id_of_unmapped_users();
 }
 
+std::optional<std::pair<std::string, const char*>> unsafe_folder(fs::path folder, mode_t writers) {
+    struct stat found;
+    for (; ::stat(folder.c_str(), &found) == 0; folder = folder.parent_path()) {
+        if (is_another_person(found.st_uid)) return {{folder, "belongs to another user"}};
+        if ((found.st_mode & writers) && !(found.st_mode & S_ISVTX))
+            return {{folder, "may be written by others, and has no sticky bit"}};
+        if (folder == folder.root_path() || folder.empty()) break;
+    }
+    return {};
+}
+
 }  // namespace convoy

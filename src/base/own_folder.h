@@ -3,6 +3,8 @@
 #pragma once
 #include <sys/types.h>
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -60,5 +62,10 @@ private:
 /// system's. In a rootless container, the host's root may have no id. Files of all users without an
 /// id then show the same owner, usually 65534. This owner counts as root.
 bool is_another_person(uid_t owner);
+
+/// Looks for a folder in which another user may rename entries, and so exchange them: in `folder`
+/// and in all folders above it. Returns the first one with the reason; nothing if there is none.
+/// `writers`: the permissions that matter, S_IWGRP or S_IWOTH.
+std::optional<std::pair<std::string, const char*>> unsafe_folder(std::filesystem::path folder, mode_t writers);
 
 }  // namespace convoy

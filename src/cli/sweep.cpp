@@ -1,6 +1,7 @@
 // convoy sweep: trains once for each combination of some options' values, one after the other, and
 // compares the runs. Each training is a separate process, so that one that fails does not end
 // the others.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,6 +127,9 @@ public:
         folder_ = alone ? OwnFolder::unique("/tmp/convoy-sweep-", "start again")
                         : OwnFolder::make_or_take(std::string(home) + "/.cache/convoy/mpirun", advice);
         removed_ = alone;
+        if (const auto unsafe = unsafe_folder(folder_->path(), S_IWOTH); unsafe && !alone)
+            fail(Exit::usage, "mpirun's files would be in " + folder_->path() + ", but " + unsafe->first + " " +
+                                  unsafe->second + "; " + advice);
         for (const char* setting : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
             setenv(setting, folder_->path().c_str(), 0);
     }

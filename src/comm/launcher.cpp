@@ -58,24 +58,6 @@ int launched_rank() {
     return rank ? std::atoi(rank) : 0;
 }
 
-namespace {
-
-/// Looks for a folder in which another user may rename entries, and so exchange them: in `folder`
-/// and in all folders above it. Returns the first one with the reason; nothing if there is none.
-/// `writers`: the permissions that matter, S_IWGRP or S_IWOTH.
-std::optional<std::pair<std::string, const char*>> unsafe_folder(std::filesystem::path folder, mode_t writers) {
-    struct stat found;
-    for (; ::stat(folder.c_str(), &found) == 0; folder = folder.parent_path()) {
-        if (is_another_person(found.st_uid)) return {{folder, "belongs to another user"}};
-        if ((found.st_mode & writers) && !(found.st_mode & S_ISVTX))
-            return {{folder, "may be written by others, and has no sticky bit"}};
-        if (folder == folder.root_path() || folder.empty()) break;
-    }
-    return {};
-}
-
-}  // namespace
-
 void check_session_folder() {
     const char* folder = std::getenv("OMPI_MCA_orte_top_session_dir");
     struct stat found;

@@ -111,6 +111,13 @@ TEST_F(Sweep, LetsMpirunUseTheUsersHomeInAJob) {
     EXPECT_EQ(count(told(""), "_MCA_orte_tmpdir_base=/tmp/convoy-sweep-"), 1) << "on one host";
     const std::string own = "OMPI_MCA_orte_tmpdir_base=" + home;
     EXPECT_EQ(told(job + " " + own), own + "\n") << "the user's own folder stays";
+    fs::create_directory(out_.path("theirs"));
+    fs::permissions(out_.path("theirs"), fs::perms(0777));
+    const Finished theirs = swept("SLURM_JOB_ID=1 HOME=" + out_.path("theirs"), sweep("seed=4", "--ranks 2"));
+    EXPECT_EQ(theirs.code, 2);
+    EXPECT_NE(theirs.err.find(out_.path("theirs") + " may be written by others, and has no sticky bit; set OMPI_"),
+              std::string::npos)
+        << theirs.err;
     const Finished nowhere = swept("SLURM_JOB_ID=1 HOME=", sweep("seed=4", "--ranks 2"));
     EXPECT_EQ(nowhere.code, 2);
     EXPECT_NE(nowhere.err.find("HOME names no folder for its files there; set OMPI_MCA_orte_tmpdir_base"),
