@@ -212,8 +212,8 @@ int after_printing(int code, const std::string& command) {
     return int(Exit::io);
 }
 
-/// Starts MPI and runs the command on all ranks. Returns its exit code. Throws Error if MPI cannot be
-/// started safely.
+/// Starts MPI and runs the command on all ranks. Returns its exit code. Throws Error if MPI cannot
+/// be started safely.
 int run_with_mpi(int argc, char** argv, const Arguments& args) {
     spare_address_space();
     keep_nccl_log();
