@@ -47,17 +47,23 @@ fi
 device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
 # Another user's link could lead to an earlier run of yours, which would be replaced. Whoever owns a
-# folder can put such a link there at any time.
+# folder can put such a link there at any time. One look tells owner and kind, because another user
+# may exchange the two between two looks.
+check_paths() {
+  local path about
+  for path in "${paths[@]}"; do
+    about=$(LC_ALL=C stat -c '%u %F' "$path" 2>/dev/null) || continue
+    [[ $about != *link ]] || fail "$path is a link; name the folder itself: CONVOY_LOGS=FOLDER"
+    [[ $about == "$(id -u) directory" || $about == "0 directory" ]] ||
+      fail "$path is no folder, or belongs to another user; choose another folder: CONVOY_LOGS=FOLDER"
+  done
+}
 cnns=${folder%/*} benchmark_log=${folder%/*/*}
 paths=("$folder" "${log%.log}" "$cnns" "$benchmark_log")
 [[ -n ${CONVOY_LOGS:-} ]] || paths+=(../logs) # a link that the user names is followed
-for path in "${paths[@]}"; do
-  [[ ! -L $path ]] || fail "$path is a link; name the folder itself: CONVOY_LOGS=FOLDER"
-done
+check_paths
 mkdir -p "$folder"
-for path in "${paths[@]}"; do
-  [[ ! -e $path || -O $path || $(stat -c %u "$path") == 0 ]] || fail "$path belongs to another user; choose another folder: CONVOY_LOGS=FOLDER"
-done
+check_paths
 rm -f "$log"
 # dd makes the file itself, or fails: another user may put a link or a pipe there now. A pipe that
 # is opened for reading, too, is not waited for.

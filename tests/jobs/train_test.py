@@ -83,6 +83,15 @@ class Train(Stubs):
             path = os.path.dirname(path)
             os.rmdir(path) if path != self.dir else None
 
+    def test_a_link_that_appears_at_the_last_moment_is_not_followed(self):
+        mine = f"{self.dir}/mine"
+        os.makedirs(mine)
+        os.makedirs(f"{self.dir}/logs")
+        self.stub("bin/mkdir", f'ln -s {mine} {self.dir}/logs/benchmark_log; exec /bin/mkdir "$@"')
+        done = self.run_script("resnet50", "0", "32", CONVOY_DATA="/data", CONVOY_LOGS=f"{self.dir}/logs")
+        self.assertEqual((done.returncode, os.path.exists(f"{self.dir}/calls")), (2, False), done.stderr)
+        self.assertRegex(done.stderr, "benchmark_log is a link; name the folder itself")
+
     @unittest.skipIf(os.geteuid() != 0, "only root can give a folder to another user")
     def test_the_folder_of_another_user_is_refused(self):
         """Its owner can put a link there at any time."""
@@ -96,7 +105,7 @@ class Train(Stubs):
                 os.chown(theirs, 0, 0)
                 named = "CONVOY_LOGS" in more and theirs == f"{self.dir}/logs"
                 self.assertEqual(done.returncode, 0 if named else 2, (theirs, done.stderr))
-                self.assertEqual("belongs to another user; choose another folder: CONVOY_LOGS=FOLDER" in done.stderr, not named)
+                self.assertEqual("or belongs to another user; choose another folder: CONVOY_LOGS=FOLDER" in done.stderr, not named)
                 theirs = os.path.dirname(theirs)
 
     def test_mpirun_asks_no_display(self):
