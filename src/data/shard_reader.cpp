@@ -200,8 +200,10 @@ const SplitReader::OpenShard& SplitReader::opened(size_t shard) const {
     OpenShard again{shard, h5::open(known.path)};
     std::vector<hsize_t> dims = {images, hsize_t(info_.height), hsize_t(info_.width), hsize_t(info_.channels)};
     if (known.table) dims = {hsize_t(known.table->offset(known.images))};
-    if (h5::extent(again.file, pixels, known.path).dims != dims ||
-        h5::extent(again.file, "/labels", known.path).dims != std::vector<hsize_t>{images})
+    // Types and sizes are checked again, because HDF5 would read beyond its buffers for some.
+    const h5::Extent stored = checked_extent(again.file, pixels, dims.size(), stored_as(info_.type), known.path),
+                     labels = checked_extent(again.file, "/labels", 1, stored_as(DType::i32), known.path);
+    if (stored.dims != dims || labels.dims != std::vector<hsize_t>{images})
         fail(Exit::bad_input, known.path + ": was replaced since it was first opened; put it back, and start again");
     if (known.table)
         again.ragged = std::make_unique<RaggedRows>(again.file, known.table, known.path);

@@ -111,6 +111,16 @@ TEST_F(FewFiles, AShardThatWasReplacedMeanwhileIsNotRead) {
     make_data(dir_.path("larger"), 60, 20, "16x16x3", 20);
     fs::rename(dir_.path("larger") + "/train-00000-of-00020.h5", first);
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {first, "was replaced", "put it back"}, [&] { rows(reader, 3); }));
+    // The same shape, but numbers of another type.
+    make_data(dir_.path("other"), 60, 20, "8x8x3", 20);
+    fs::rename(dir_.path("other") + "/train-00000-of-00020.h5", first);
+    {
+        const h5::Handle file(H5Fopen(first.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+        ASSERT_GE(H5Ldelete(file, "/images", H5P_DEFAULT), 0);
+        h5::create_dataset(file, "/images", H5T_STD_U16LE, {3, 8, 8, 3}, {3, 8, 8, 3}, first);
+    }
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {first, "/images is not of rank 4 and type uint8"},
+                                   [&] { rows(reader, 3); }));
     fs::remove(first);
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {first, "No such file"}, [&] { rows(reader, 3); }));
 }
