@@ -65,7 +65,8 @@ bool is_another_person(uid_t owner);
 
 /// Looks for a folder in which another user may rename entries, and so exchange them: in `folder`
 /// and in all folders above it. Returns the first one with the reason; nothing if there is none.
-/// `writers`: the permissions that matter, S_IWGRP or S_IWOTH.
+/// `writers`: the permissions that matter, S_IWGRP or S_IWOTH. `folder` is a path without links,
+/// because the folders above a link's target matter too.
 std::optional<std::pair<std::string, const char*>> unsafe_folder(std::filesystem::path folder, mode_t writers);
 
 }  // namespace convoy

@@ -118,20 +118,10 @@ class MpirunFolder {
 public:
     explicit MpirunFolder(bool wanted) {
         if (!wanted || std::getenv("OMPI_MCA_orte_tmpdir_base") || std::getenv("PRTE_MCA_prte_tmpdir_base")) return;
-        const char* home = std::getenv("HOME");
-        const bool alone = !may_use_other_hosts();
-        const std::string advice = "set OMPI_MCA_orte_tmpdir_base to a folder that only you may write";
-        if (!alone && (!home || *home != '/'))
-            fail(Exit::usage,
-                 "mpirun may start ranks on other hosts, and HOME names no folder for its files there; " + advice);
-        folder_ = alone ? OwnFolder::unique("/tmp/convoy-sweep-", "start again")
-                        : OwnFolder::make_or_take(std::string(home) + "/.cache/convoy/mpirun", advice);
-        removed_ = alone;
-        if (const auto unsafe = unsafe_folder(folder_->path(), S_IWOTH); unsafe && !alone)
-            fail(Exit::usage, "mpirun's files would be in " + folder_->path() + ", but " + unsafe->first + " " +
-                                  unsafe->second + "; " + advice);
+        removed_ = !may_use_other_hosts();
+        const std::string path = removed_ ? make_here() : make_for_all_hosts();
         for (const char* setting : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
-            setenv(setting, folder_->path().c_str(), 0);
+            setenv(setting, path.c_str(), 0);
     }
     ~MpirunFolder() {
         const std::error_code error = removed_ ? folder_->remove() : std::error_code();
@@ -143,6 +133,27 @@ public:
     MpirunFolder& operator=(const MpirunFolder&) = delete;
 
 private:
+    std::string make_here() {
+        folder_ = OwnFolder::unique("/tmp/convoy-sweep-", "start again");
+        return folder_->path();
+    }
+    /// Returns the path without links, because other users may be able to exchange these.
+    std::string make_for_all_hosts() {
+        const std::string advice = "; set OMPI_MCA_orte_tmpdir_base to a folder that only you may write";
+        const char* home = std::getenv("HOME");
+        if (!home || *home != '/')
+            fail(Exit::usage,
+                 "mpirun may start ranks on other hosts, and HOME names no folder for its files there" + advice);
+        folder_ = OwnFolder::make_or_take(std::string(home) + "/.cache/convoy/mpirun", advice.substr(2));
+        std::string path = folder_->held().real_path();
+        if (!path.starts_with(std::filesystem::canonical(home).string() + "/"))
+            fail(Exit::usage, "mpirun's files would be in " + path + ", which is not in HOME on all hosts" + advice);
+        if (const auto unsafe = unsafe_folder(path, S_IWOTH))
+            fail(Exit::usage,
+                 "mpirun's files would be in " + path + ", but " + unsafe->first + " " + unsafe->second + advice);
+        return path;
+    }
+
     std::optional<OwnFolder> folder_;
     bool removed_ = false;  // at the end
 };

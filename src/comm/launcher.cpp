@@ -58,6 +58,12 @@ int launched_rank() {
     return rank ? std::atoi(rank) : 0;
 }
 
+/// Returns the path that `path` leads to; empty if it leads nowhere.
+static std::filesystem::path without_links(const std::filesystem::path& path) {
+    std::error_code unknown;
+    return std::filesystem::canonical(path, unknown);
+}
+
 void check_session_folder() {
     const char* folder = std::getenv("OMPI_MCA_orte_top_session_dir");
     struct stat found;
@@ -69,8 +75,10 @@ void check_session_folder() {
     if (S_ISLNK(found.st_mode)) refuse(folder, "is a link");
     if (found.st_uid != ::geteuid()) refuse(folder, "belongs to another user");
     if (found.st_mode & (S_IWGRP | S_IWOTH)) refuse(folder, "may be written by others");
-    if (const auto unsafe = unsafe_folder(std::filesystem::path(folder).parent_path(), S_IWOTH))
-        refuse(unsafe->first, unsafe->second);
+    // mpirun uses the path as it is written, and both it and what it leads to may be exchanged.
+    const std::filesystem::path above = std::filesystem::path(folder).parent_path();
+    for (const std::filesystem::path& path : {above, without_links(above)})
+        if (const auto unsafe = unsafe_folder(path, S_IWOTH)) refuse(unsafe->first, unsafe->second);
 }
 
 void ask_no_display() { setenv("HWLOC_COMPONENTS", "-gl", 0); }
@@ -94,8 +102,9 @@ SingleProcess::SingleProcess(const std::string& library) {
     const char* tmpdir = std::getenv("TMPDIR");
     if (tmpdir) tmpdir_ = tmpdir;
     // OpenMPI uses the folder by its path until it ends.
-    const bool safe = tmpdir_.starts_with('/') && !unsafe_folder(tmpdir_, S_IWGRP | S_IWOTH);
-    folder_ = OwnFolder::unique((safe ? tmpdir_ : "/tmp") + "/convoy-mpi-",
+    const std::string given = tmpdir_.starts_with('/') ? without_links(tmpdir_).string() : "";
+    const bool safe = !given.empty() && !unsafe_folder(given, S_IWGRP | S_IWOTH);
+    folder_ = OwnFolder::unique((safe ? given : "/tmp") + "/convoy-mpi-",
                                 "set TMPDIR to a folder that only you may write to, with room");
     setenv("TMPDIR", folder_->path().c_str(), 1);
 }

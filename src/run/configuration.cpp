@@ -13,7 +13,7 @@ const std::set<std::string>& writing_options() {
 const std::set<std::string>& command_line_options() {
     static const std::set<std::string> options = [] {
         std::set<std::string> all = writing_options();
-        all.insert({"keep", "resume", "dry-run", "chip", "print-config"});
+        all.insert({"keep", "resume", "dry-run", "chip", "print-config", "ranks"});
         return all;
     }();
     return options;

@@ -118,6 +118,15 @@ TEST_F(Sweep, LetsMpirunUseTheUsersHomeInAJob) {
     EXPECT_NE(theirs.err.find(out_.path("theirs") + " may be written by others, and has no sticky bit; set OMPI_"),
               std::string::npos)
         << theirs.err;
+    // Folders above the target of a link count, too.
+    fs::create_directories(out_.path("theirs/cache"));
+    fs::create_directory(out_.path("linked"));
+    fs::create_directory_symlink(out_.path("theirs/cache"), out_.path("linked/.cache"));
+    const Finished linked = swept("SLURM_JOB_ID=1 HOME=" + out_.path("linked"), sweep("seed=4", "--ranks 2"));
+    EXPECT_EQ(linked.code, 2);
+    EXPECT_NE(linked.err.find(out_.path("theirs") + "/cache/convoy/mpirun, which is not in HOME on all hosts; set"),
+              std::string::npos)
+        << linked.err;
     const Finished nowhere = swept("SLURM_JOB_ID=1 HOME=", sweep("seed=4", "--ranks 2"));
     EXPECT_EQ(nowhere.code, 2);
     EXPECT_NE(nowhere.err.find("HOME names no folder for its files there; set OMPI_MCA_orte_tmpdir_base"),

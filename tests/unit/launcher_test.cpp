@@ -198,8 +198,13 @@ TEST_F(LauncherEnvironment, AFolderOfMpirunThatOthersMayWriteIsRefused) {
     ASSERT_EQ(chmod(dir.path("above").c_str(), 0777), 0);
     EXPECT_NE(refusal("above/own").find(dir.path("above") + ", which may be written by others, and has no sticky bit"),
               std::string::npos);
+    ASSERT_EQ(symlink(dir.path("above/own").c_str(), dir.path("to-own").c_str()), 0);
+    std::filesystem::create_directory(dir.path("above/own/session"));
+    EXPECT_NE(refusal("to-own/session").find(dir.path("above") + ", which may be written"), std::string::npos)
+        << "folders above the target of a link count, too";
     ASSERT_EQ(chmod(dir.path("above").c_str(), 01777), 0);
     EXPECT_EQ(refusal("above/own"), "");
+    EXPECT_EQ(refusal("to-own/session"), "");
     if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
     ASSERT_EQ(chown(dir.path("own").c_str(), 65534, 65534), 0);
     EXPECT_NE(refusal("own").find("belongs to another user"), std::string::npos);
