@@ -11,8 +11,9 @@ using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
 /// Returns the options that say where Convoy writes. A resumed run does not take them from the
 /// record.
 const std::set<std::string>& writing_options();
-/// Returns writing_options(), and the options that say what Convoy replaces or deletes, or that it
-/// does not train at all. A recipe may not contain them, because it may come from another person.
+/// Returns writing_options(), and the options that say what Convoy replaces or deletes, whether it
+/// trains at all, and whether a sweep starts mpirun. A recipe may not contain them, because it may
+/// come from another person.
 const std::set<std::string>& command_line_options();
 /// Returns "key = value" lines for --config. Options without a value, and command_line_options(),
 /// become comments.

@@ -131,6 +131,9 @@ TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
     write_file(recipe, "timeline = t.json\n");
     EXPECT_EQ("", refusal(convoy_alone("bench --model linear --batch-size 4 --config " + recipe), Exit::usage,
                           {recipe + ":1: timeline: a recipe may not", "type --timeline t.json"}));
+    write_file(recipe, "ranks = 2\n");
+    EXPECT_EQ("", refusal(convoy_alone("sweep lr=0.1,0.2 --data x --batch-size 4 --config " + recipe), Exit::usage,
+                          {recipe + ":1: ranks: a recipe may not", "type --ranks 2"}));
     // printed by --print-config of version 0.2
     write_file(recipe, "overwrite = false\nresume = none\nkeep = 2\nbatch-size = 8\n");
     EXPECT_NO_THROW(parse_train_options({"--data", "x", "--output", "y", "--overwrite", "--config", recipe}));
