@@ -73,6 +73,8 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     const std::string report = values["report"].as<std::string>();
     if (!report.empty() && o.views != Tta::plain)
         fail(Exit::usage, "--report shows one view of each image; leave --tta out");
+    if (!report.empty() && (o.placement == Placement::partition || o.placement == Placement::stream))
+        fail(Exit::usage, "--report needs all images in memory; leave --data-placement out");
     if (!report.empty()) o.report.emplace(report, o.overwrite);
     return o;
 }
@@ -177,8 +179,9 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     if (o.path != o.given) terminal.line("model     " + o.path + ", of the run in " + o.given);
     check_same_model(comm, *model);
     check_same_split(comm, *reader);
+    const Placement placement = o.report && o.placement == Placement::automatic ? Placement::replicate : o.placement;
     const DataSet data(comm, *backend, *reader, 0,
-                       place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
+                       place(comm, *backend, {.placement = placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_finite_model(*model, state, *backend); });
     std::optional<ErrorAnalysis> errors;  // filled on rank 0, empty on other ranks

@@ -161,6 +161,9 @@ TEST_F(EvaluateReport, ReplacesOnlyAReport) {
     write_file(out_.path("file"), "");
     EXPECT_EQ("", refusal(evaluate("grey", "--report " + out_.path("file")), Exit::usage, {"not a folder"}));
     EXPECT_EQ("", refusal(evaluate("grey", "--tta mirror --report " + to), Exit::usage, {"--report", "--tta"}));
+    for (const std::string where : {"stream", "partition"})
+        EXPECT_EQ("", refusal(evaluate("grey", "--data-placement " + where + " --report " + to + "-2"), Exit::usage,
+                              {"--report needs all images in memory"}));
     EXPECT_EQ("", refusal(evaluate("grey", "--format xml"), Exit::usage, {"--format", "text or json"}));
 }
 
