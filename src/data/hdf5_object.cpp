@@ -7,6 +7,7 @@
 #include "data/hdf5_chunk_index.h"
 #include "data/hdf5_dense.h"
 #include "data/hdf5_messages.h"
+#include "data/hdf5_structure.h"
 
 namespace convoy::h5 {
 namespace {
@@ -208,7 +209,7 @@ private:
     }
 
     void check_chunks() {
-        constexpr uint64_t most_chunks = uint64_t(1) << 31, most_chunk_bytes = uint64_t(64) << 20;
+        constexpr uint64_t most_chunks = uint64_t(1) << 31;
         expect(extent_.dims.size() == index_.rank && sides_.back() == type_bytes_, "chunks of another shape");
         expect(fill_bytes_ == 0 || fill_bytes_ == type_bytes_, "a fill value of another type");
         index_.chunk_bytes = 1;

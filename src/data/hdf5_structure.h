@@ -11,6 +11,8 @@ namespace convoy::h5 {
 
 enum class Objects { opened, all };
 
+constexpr uint64_t most_chunk_bytes = uint64_t(64) << 20;  ///< a data set with larger chunks is refused
+
 /// Walks from the root to every object. Throws Exit::bad_input if the root is not as Convoy writes
 /// it, or if two objects share bytes. Throws Inaccessible if the file cannot be read. Refuses other
 /// unfit objects only with Objects::all. With Objects::opened, check_object_at() must check each of

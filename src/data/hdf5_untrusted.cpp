@@ -9,8 +9,6 @@
 namespace convoy::h5 {
 namespace {
 
-constexpr hsize_t most_chunk_bytes = hsize_t(64) << 20;
-
 [[noreturn]] void unusual(const std::string& path, const std::string& what) {
     fail(Exit::bad_input, path + ": " + what + "; was this file made by convoy?");
 }

@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "base/own_folder.h"
+#include "base/text.h"
 #include "data/destination.h"
 #include "data/digest.h"
+#include "data/hdf5_structure.h"
 #include "data/shard.h"
 #include "data/shard_folder.h"
 #include "data/shard_format.h"
@@ -114,6 +116,11 @@ std::string write_data_set(const Source& source, const Destination& to, int trai
                               ": allowed is 1 to the number of training images (" +
                               std::to_string(source.splits[0].images) + "), at most 99999");
     for (const std::string& name : source.class_names) check_class_name(name, "give it another name");
+    for (const Split& split : source.splits)
+        if (uint64_t(split.image_bytes()) > h5::most_chunk_bytes)
+            fail(Exit::usage, formatted("images of %dx%dx%d take %lld bytes each; at most 64 MiB (%llu) are allowed",
+                                        split.height, split.width, split.channels, (long long)split.image_bytes(),
+                                        (unsigned long long)h5::most_chunk_bytes));
     Partial partial(to);
     const PixelStatistics statistics = pixel_statistics(source.splits[0]);
     std::vector<ManifestEntry> manifest;

@@ -271,6 +271,19 @@ TEST_F(Convert, SyntheticIsAFunctionOfItsArguments) {
     EXPECT_EQ(std::make_tuple(info.height, info.width, info.channels, info.classes), std::make_tuple(8, 6, 2, 4));
 }
 
+// An image is never divided between chunks, and a data set with chunks of more than 64 MiB is refused.
+TEST_F(Convert, ImagesOfMoreThan64MiBAreRefused) {
+    const auto with = [](const std::string& size, const std::string& kind) {
+        return std::vector<std::string>{"synthetic", "--images", "1", "--test-images", "1",  "--classes",
+                                        "1",         "--shards", "1", "--size",        size, "--kind",
+                                        kind};
+    };
+    expect_failure(with("4096x4096x5", "images"),
+                   {"images of 4096x4096x5 take 83886080 bytes each; at most 64 MiB (67108864)"}, Exit::usage);
+    expect_failure(with("4096x4096x2", "normal"), {"images of 4096x4096x2 take 134217728 bytes each"}, Exit::usage);
+    convert_and_verify(with("4096x4096x4", "images"));
+}
+
 // `convert` does not make a data set that `train` refuses, and `verify` does not accept it.
 TEST_F(Convert, ADataSetHasTestImages) {
     for (const char* images : {"1", "4", "5", "9"}) {
