@@ -181,6 +181,21 @@ class Container(Stubs):
         self.assertEqual(entry.replace(copy, ROOT), ENTRY)
         self.assertTrue(os.access(ENTRY, os.X_OK))
 
+    def test_apptainers_image_has_nothing_of_the_user(self):
+        """Runs the lines of convoy.def that remove files, in a folder with files of a user."""
+        own = [
+            ".git/config", "jobs/site/mine.env", "jobs/adhoc/hostfile", "output/run/metrics.h5", "output/convoy-7.log", "output/a.json", "output/a.csv",
+            "input/private/manifest.json", "input/list.txt", "input/private.partial/x", "output/sweep/lr-1/model.h5", "tests/jobs/__pycache__/x.pyc",
+        ]  # fmt: skip
+        tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        self.assertGreater(len(tracked), 500)
+        for name in tracked + own:
+            self.stub(f"here/{name}", "")
+        removing = [line.strip() for line in lines_of(f"{ROOT}/jobs/container/convoy.def") if re.match(r" +(rm|find) ", line)]
+        self.assertEqual(self.started(["bash", "-ec", "\n".join(removing)]).returncode, 0)
+        found = [os.path.relpath(f"{folder}/{name}", f"{self.dir}/here") for folder, _, names in os.walk(f"{self.dir}/here") for name in names]
+        self.assertEqual(sorted(found), sorted(tracked))
+
     def test_commands_and_programs(self):
         for words, printed in (("train --epochs 1", "convoy: train --epochs 1"), ("convert mnist", "convoy: convert mnist"), ("--version", "convoy: --version"),
                                ("version", "convoy: version"), ("zebra", "convoy: zebra"), ("other -np 2", "other: -np 2")):  # fmt: skip
