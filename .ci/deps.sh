@@ -300,7 +300,7 @@ print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib
 case ${1:-} in
   install) scope=${2:-} && install ;;
   peers) peers "${@:2}" ;;
-  tensorboard) for_tests tensorboard '150 MB' tensorboard,h5py tensorboard h5py ;;
+  tensorboard) for_tests tensorboard '150 MB' tensorboard,h5py tensorboard==2.21.0 h5py==3.16.0 ;;
   reframe) for_tests reframe '60 MB' reframe reframe-hpc==4.10.4 ;;
   info) info ;;
   *)

@@ -77,7 +77,6 @@ TEST(Deps, NothingIsInstalledIntoAUsersOwnFolder) {
     EXPECT_FALSE(std::filesystem::exists(dir.path("ran"))) << read_file(dir.path("ran"));
 }
 
-// A source package's setup.py would run before its SHA-256 is checked.
 // git fetch brings tags of other people, and their names may hold most characters.
 TEST(Deps, TheNameOfATagIsNoCommandOfMake) {
     if (run("command -v git make g++ mpicxx").code != 0) GTEST_SKIP() << "needs a development environment";
@@ -118,9 +117,10 @@ TEST(Deps, DataBesideTheCheckoutMustBeTheUsers) {
     EXPECT_EQ(found(), "\n") << "a link";
 }
 
+// A source package's setup.py would run before its SHA-256 is checked.
 TEST(Deps, PipTakesWheelsOnly) {
     int calls = 0;
-    for (const char* script : {".ci/deps.sh", ".ci/style.sh"}) {
+    for (const char* script : {".ci/deps.sh", ".ci/style.sh", "tests/cuda12.sh"}) {
         std::istringstream lines(std::regex_replace(read_file(script), std::regex("\\\\\n *"), ""));
         for (std::string line; std::getline(lines, line);) {
             if (!std::regex_search(line, std::regex("-m pip .*(download|install) "))) continue;
@@ -128,7 +128,20 @@ TEST(Deps, PipTakesWheelsOnly) {
             ++calls;
         }
     }
-    EXPECT_EQ(calls, 5);
+    EXPECT_EQ(calls, 6);
+}
+
+// Otherwise a package that somebody takes over is installed as soon as it has a new version.
+TEST(Deps, PackagesForTestsHaveVersions) {
+    const std::string script = read_file(".ci/deps.sh");
+    const std::regex lists(R"(\n  (?:local packages=\(| *[a-z]+\) for_tests [a-z]+ '[^']+' [a-z0-9,]+ )([^"\n;)]+))");
+    int packages = 0;
+    for (std::sregex_iterator list(script.begin(), script.end(), lists), end; list != end; ++list) {
+        std::istringstream words((*list)[1]);
+        for (std::string word; words >> word; ++packages)
+            EXPECT_TRUE(std::regex_match(word, std::regex("[a-z0-9-]+==[0-9.]+"))) << word;
+    }
+    EXPECT_EQ(packages, 8);
 }
 
 TEST(Deps, NoModuleOfTheCheckoutsFolderIsImported) {
