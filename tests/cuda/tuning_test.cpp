@@ -1,6 +1,7 @@
 // Plans chosen on a device: what a warm start builds, what a cache may hold, and the choice when
 // there is no time. Also that a dry run without a device equals training.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,22 @@ TEST_F(CudaTuning, AWarmStartBuildsOnlyWhatItRuns) {
         EXPECT_EQ(warm, int(first.size()));
         EXPECT_GT(cold, warm + 20) << "alternatives that lost were built to be timed";
     }
+}
+
+// Others may be able to write in the folder of a cache. Reading a pipe would wait for ever.
+TEST_F(CudaTuning, ACacheThatIsAPipeOrHugeIsNotRead) {
+    const auto knows = [&](const std::string& key) {
+        const Stream stream;
+        const Cudnn cudnn(stream.get());
+        return Plans(cudnn, stream.get(), {.path = path_}).known_time(key).has_value();
+    };
+    const std::string key = *keys(selected(INFINITY).plans()).begin();
+    EXPECT_TRUE(knows(key));
+    std::filesystem::resize_file(path_, (16 << 20) + 1);
+    EXPECT_FALSE(knows(key));
+    std::filesystem::remove(path_);
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
+    EXPECT_FALSE(knows(key));
 }
 
 // The cache names an engine that this driver does not have: the engines that it replaced are timed

@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 class SharedFolders : public testing::Test {
 protected:
     void SetUp() override {
-        if (::geteuid() != 0 || run("setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
+        const std::string reach = "setpriv --reuid=1000 --regid=1000 --clear-groups test -x " + sibling("convoy");
+        if (::geteuid() != 0 || run(reach).code != 0)
+            GTEST_SKIP() << "needs root, setpriv, and an executable that others can reach";
         for (const std::string& folder : {dir_.path(), shared_, sources_, mine_}) fs::create_directories(folder);
         fs::permissions(dir_.path(), fs::perms(0755));
         fs::permissions(shared_, fs::perms(01777));

@@ -56,6 +56,22 @@ TEST(Hdf5Attributes, TextsThatWouldNotBeReadAreNotWritten) {
                                    [&] { h5::set_checked_attribute(file, "text", std::string((1 << 20) + 1, 'x')); }));
 }
 
+// Texts of fixed width take their whole width in memory.
+TEST(Hdf5Attributes, TextsOfMoreThan16MiBAreNotRead) {
+    const h5::Handle file = h5::create_in_memory(), type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, 1 << 20);
+    for (const hsize_t texts : {16, 17}) {
+        const std::string name = std::to_string(texts) + " texts";
+        const h5::Handle space(H5Screate_simple(1, &texts, nullptr));
+        const h5::Handle attribute(H5Acreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT));
+        const std::vector<char> zeros(texts << 20);
+        ASSERT_GE(H5Awrite(attribute, type, zeros.data()), 0);
+    }
+    EXPECT_EQ(h5::string_attributes(file, "16 texts", "x"), std::vector<std::string>(16));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"x: attribute 17 texts has an impossible size"},
+                                   [&] { h5::string_attributes(file, "17 texts", "x"); }));
+}
+
 class Hdf5AttributesOfLongFiles : public testing::Test {
 protected:
     Hdf5AttributesOfLongFiles() {

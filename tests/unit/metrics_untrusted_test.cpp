@@ -58,11 +58,28 @@ TEST_F(MetricsUntrusted, ColumnsInOtherFilesAreRefused) {
     H5Pset_virtual(mapped, space, secret_.c_str(), "/x", space);
     EXPECT_EQ("", refusal({h5(), "events/message", "plain chunks"},
                           [&](hid_t file) { replace(file, "events/message", text, events, mapped); }));
-    EXPECT_EQ("", refusal({h5(), "events/time"}, [&](hid_t file) {
-                  H5Ldelete(file, "events/message", H5P_DEFAULT);
-                  H5Lcreate_external(secret_.c_str(), "/x", file, "events/message", H5P_DEFAULT, H5P_DEFAULT);
-                  H5Ldelete(file, "events/time", H5P_DEFAULT);  // the column that gives the number of rows
-              }));
+}
+
+// The other file's column has the same type and rows, so that only the link is wrong.
+TEST_F(MetricsUntrusted, ColumnsThatAreLinksToOtherFilesAreNotRead) {
+    const std::string other = dir + "/other.h5";
+    std::filesystem::copy_file(h5(), other);
+    const auto linked = [&](const char* column) {
+        return [&other, column](hid_t file) {
+            H5Ldelete(file, column, H5P_DEFAULT);
+            ASSERT_GE(H5Lcreate_external(other.c_str(), column, file, column, H5P_DEFAULT, H5P_DEFAULT), 0);
+        };
+    };
+    EXPECT_EQ("", refusal({h5(), "events/time"}, linked("events/time")));  // it gives the number of rows
+    const auto messages = [&] {
+        const MetricsFile read = read_metrics(h5());
+        std::string all;
+        for (const EventRow& event : read.rows<EventRow>()) all += event.message;
+        return all;
+    };
+    EXPECT_NE(messages(), "");
+    linked("events/message")(h5::Handle(H5Fopen(h5().c_str(), H5F_ACC_RDWR, H5P_DEFAULT)));
+    EXPECT_EQ(messages(), "") << "as if the column were missing";
 }
 
 // In memory each column takes room.

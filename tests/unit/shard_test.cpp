@@ -230,6 +230,16 @@ TEST_F(Shards, OtherClassNamesAreRefused) {
                                    [&] { check_same_shape(train, test, data_); }));
 }
 
+// Convoy does not write such a name, and prints names in messages and tables.
+TEST_F(Shards, LongClassNamesAreRefused) {
+    change(first_, [](hid_t file) {
+        std::vector<std::string> names = h5::string_attributes(file, "class_names", "");
+        names[3] = std::string(1001, 'x');
+        h5::set_checked_attribute(file, "class_names", names);
+    });
+    EXPECT_EQ("", reader_problem({first_, "1001 bytes, and 1000 are allowed"}));
+}
+
 /// Replaces `name` by a data set of these dims and layout; nothing is written into it.
 void replace_data_set(hid_t file, const char* name, hid_t type, std::vector<hsize_t> dims, std::vector<hsize_t> chunk,
                       bool checksum) {
