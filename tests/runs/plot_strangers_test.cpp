@@ -89,21 +89,6 @@ TEST_F(PlotStrangers, NoModuleOfTheirsIsImported) {
                  "as promised", 5);
 }
 
-// `python -c` would look for modules in the current folder first. Pythons that load importlib.util
-// at their start, as Debian's does, would not show that.
-TEST_F(PlotStrangers, NoModuleOfTheirsIsImportedWhenAPythonIsTried) {
-    ASSERT_EQ("", failure(run(python_ + " -m venv --without-pip " + dir_.path("venv"))));
-    const std::string bare = dir_.path("venv/bin/python3");
-    for (const char* module : {"importlib/__init__.py", "importlib/util.py", "h5py.py"})
-        write_file(here_ + "/" + module, mark(module));
-    if (there(bare + " -c 'import importlib.util'").code == 0)
-        GTEST_SKIP() << "this Python has loaded importlib.util before it looks in the current folder";
-    fs::remove(ran_);
-    const std::string plot = with_limit("env PYTHON=" + bare + " " + convoy_ + " plot " + run_, 60);
-    EXPECT_EQ("", refusal(run("cd '" + here_ + "' && " + plot), Exit::usage, {"cannot import h5py"}));
-    EXPECT_FALSE(fs::exists(ran_)) << read_file(ran_);
-}
-
 // matplotlib runs fc-list if it does not know the machine's fonts yet.
 TEST_F(PlotStrangers, NoProgramOfTheCurrentFolderIsRun) {
     for (const std::string name : {"python3", "fc-list"}) {

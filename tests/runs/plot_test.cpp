@@ -62,6 +62,20 @@ TEST_F(Plot, APythonThatIsNamedIsTakenOrRefused) {
                           {bare_, "h5py, matplotlib and numpy", "src/plot/requirements.txt", "PYTHON="}));
 }
 
+// `python -c` would look for modules in the current folder first. Some Pythons load importlib.util
+// at their start, as Debian's does, and would not show that.
+TEST_F(Plot, NoModuleOfTheCurrentFolderIsImportedWhenAPythonIsTried) {
+    const std::string here = dir_.path("here"), ran = dir_.path("ran");
+    for (const char* module : {"importlib/__init__.py", "importlib/util.py", "h5py.py"})
+        write_file(here + "/" + module, "open('" + ran + "', 'a').write('" + module + "')\nraise SystemExit(9)\n");
+    if (run("cd " + here + " && " + bare_ + " -c 'import importlib.util'").code == 0)
+        GTEST_SKIP() << "this Python has loaded importlib.util before it looks in the current folder";
+    std::filesystem::remove(ran);
+    const std::string plot = "PYTHON=" + bare_ + " " + std::filesystem::absolute(convoy_).string() + " plot " + run_;
+    EXPECT_EQ("", refusal(run("cd " + here + " && " + plot), Exit::usage, {"cannot import h5py"}));
+    EXPECT_FALSE(std::filesystem::exists(ran)) << read_file(ran);
+}
+
 // The message names the packages that the file it names needs.
 TEST_F(Plot, TheScriptSaysWhatItsPythonLacks) {
     const Finished f = elsewhere("python3 src/plot/plot.py " + run_);

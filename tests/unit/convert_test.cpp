@@ -271,7 +271,7 @@ TEST_F(Convert, SyntheticIsAFunctionOfItsArguments) {
     EXPECT_EQ(std::make_tuple(info.height, info.width, info.channels, info.classes), std::make_tuple(8, 6, 2, 4));
 }
 
-// An image is never divided between chunks, and a data set with chunks of more than 64 MiB is refused.
+// A chunk has at least one image, and a data set with chunks of more than 64 MiB is refused.
 TEST_F(Convert, ImagesOfMoreThan64MiBAreRefused) {
     const auto with = [](const std::string& size, const std::string& kind) {
         return std::vector<std::string>{"synthetic", "--images", "1", "--test-images", "1",  "--classes",

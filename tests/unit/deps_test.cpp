@@ -131,7 +131,7 @@ TEST(Deps, PipTakesWheelsOnly) {
     EXPECT_EQ(calls, 6);
 }
 
-// Otherwise a package that somebody takes over is installed as soon as it has a new version.
+// Without one, a newer release would be installed, even of a package that others have taken over.
 TEST(Deps, PackagesForTestsHaveVersions) {
     const std::string script = read_file(".ci/deps.sh");
     const std::regex lists(R"(\n  (?:local packages=\(| *[a-z]+\) for_tests [a-z]+ '[^']+' [a-z0-9,]+ )([^"\n;)]+))");
