@@ -1,5 +1,6 @@
 """Files that job scripts write in folders that others may write, and lines that they read from a
 host file. Needs neither root nor a scheduler."""
+
 import os
 import shutil
 import subprocess
@@ -19,7 +20,10 @@ class SharedFolders(words.Words):
         self.write("jobs/adhoc/hostfile", "m1 slots=1\n")
 
     def test_retries_are_counted_in_no_file_that_a_link_leads_to(self):
-        count = "source jobs/common.sh; scheduler=slurm output=run output_place=$PWD/run retries=2 code=6 lost='no answer from a'; export CONVOY_FIRST_JOB=7; retry_left && echo back"
+        count = (
+            "source jobs/common.sh; scheduler=slurm output=run output_place=$PWD/run retries=2 code=6 "
+            "lost='no answer from a'; export CONVOY_FIRST_JOB=7; retry_left && echo back"
+        )
         self.write("victim", "mine\n7 of another file\n7 of another file\n")
         os.makedirs(f"{self.dir}/run")
         os.symlink(f"{self.dir}/victim", f"{self.dir}/run/retries")
@@ -47,17 +51,25 @@ class SharedFolders(words.Words):
             self.write("victim/run/retries", "mine\n")
             victim = f"{self.dir}/victim" + exchanged.removeprefix("runs")
             self.stub("build/convoy", f"mv {exchanged} away; ln -s {victim} {exchanged}; rm -rf away; exit 6")
-            code, out, err = self.bash("source jobs/common.sh; launch=(env); lost_a_host() { lost=lost; }; train_on auto --data data --output runs/run")
+            code, out, err = self.bash(
+                "source jobs/common.sh; launch=(env); lost_a_host() { lost=lost; }; "
+                "train_on auto --data data --output runs/run"
+            )
             self.assertEqual((code, err), (6, ""))
             self.assertIn("exit 6, lost; not put back, because runs/run was exchanged", out)
-            self.assertEqual((os.listdir(f"{self.dir}/victim/run"), lines_of(f"{self.dir}/victim/run/retries")), (["retries"], ["mine"]))
+            self.assertEqual(
+                (os.listdir(f"{self.dir}/victim/run"), lines_of(f"{self.dir}/victim/run/retries")),
+                (["retries"], ["mine"]),
+            )
             os.remove(f"{self.dir}/{exchanged}")
 
     def test_a_cell_takes_no_place_of_a_link(self):
         os.makedirs(f"{self.dir}/victim")
         os.makedirs(f"{self.dir}/out")
         self.stub("build/convoy", "ln -sfn ../victim out/1n1g-b8-r1")  # while it runs
-        code, _, err = self.bash("source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
+        code, _, err = self.bash(
+            "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out"
+        )
         self.assertNotEqual(code, 0)
         self.assertEqual(os.listdir(f"{self.dir}/victim"), [], err)
 
@@ -67,8 +79,13 @@ class SharedFolders(words.Words):
                 shutil.rmtree(f"{self.dir}/{folder}", ignore_errors=True)
                 os.makedirs(f"{self.dir}/{folder}")
             # while it runs out of memory
-            self.stub("build/convoy", f'while [[ $1 != --output ]]; do shift; done; mv "$2" out/away; ln -s {place} "$2"; exit 7')
-            code, _, err = self.bash("source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
+            self.stub(
+                "build/convoy",
+                f'while [[ $1 != --output ]]; do shift; done; mv "$2" out/away; ln -s {place} "$2"; exit 7',
+            )
+            code, _, err = self.bash(
+                "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out"
+            )
             self.assertEqual(code, 2, err)
             self.assertIn("was exchanged while its cell was measured", err)
             self.assertEqual(os.listdir(f"{self.dir}/victim"), [])
@@ -76,7 +93,10 @@ class SharedFolders(words.Words):
 
     def test_no_file_is_made_through_a_link_in_a_cell(self):
         self.stub("build/convoy", 'while [[ $1 != --output ]]; do shift; done; ln -s ../../new "$2/oom"; exit 7')
-        self.refused("oom cannot be written", "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
+        self.refused(
+            "oom cannot be written",
+            "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out",
+        )
         self.assertFalse(os.path.exists(f"{self.dir}/new"))
 
     def test_a_cell_removes_nothing_that_was_there(self):
@@ -84,8 +104,14 @@ class SharedFolders(words.Words):
             os.makedirs(f"{self.dir}/{folder}")
             self.write(f"{folder}/thesis", "mine\n")
         os.symlink("../victim", f"{self.dir}/out/.1n1g-b9-r1")
-        self.stub("build/convoy", 'while [[ $1 != --output ]]; do shift; done; stat -c %a "$2" >mode; touch "$2/metrics.h5"; exit ${CODE:-0}')
-        command = "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES='8 9' REPEATS=1; umask 027; bench_on cpu resnet50 out"
+        self.stub(
+            "build/convoy",
+            'while [[ $1 != --output ]]; do shift; done; stat -c %a "$2" >mode; touch "$2/metrics.h5"; exit ${CODE:-0}',
+        )
+        command = (
+            "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES='8 9' REPEATS=1; "
+            "umask 027; bench_on cpu resnet50 out"
+        )
         self.assertEqual(self.bash(f"CODE=3; export CODE; {command}")[0], 3)
         code, _, err = self.bash(command)
         self.assertEqual(code, 0, err)
@@ -104,15 +130,25 @@ class SharedFolders(words.Words):
 
     def test_the_log_is_kept(self):
         for told in (1, 2):
-            code, out, err = self.bash("jobs/adhoc/run.sh --data data --dry-run --output my/run; jobs/adhoc/run.sh --data data --output my/run")
+            code, out, err = self.bash(
+                "jobs/adhoc/run.sh --data data --dry-run --output my/run; jobs/adhoc/run.sh --data data --output my/run"
+            )
             self.assertEqual(lines_of(f"{self.dir}/my/run.log").count("said"), told, (code, out, err))
 
     def test_the_log_is_no_link_and_no_pipe(self):
         self.write("victim", "mine\n")
         os.makedirs(f"{self.dir}/my")
-        for make in (lambda path: os.symlink("../victim", path), lambda path: os.symlink("../new", path), os.mkfifo, os.mkdir):
+        for make in (
+            lambda path: os.symlink("../victim", path),
+            lambda path: os.symlink("../new", path),
+            os.mkfifo,
+            os.mkdir,
+        ):
             make(f"{self.dir}/my/run.log")
-            self.refused("my/run.log is a link, has several names, or is no plain file", "jobs/adhoc/run.sh --data data --output my/run/")
+            self.refused(
+                "my/run.log is a link, has several names, or is no plain file",
+                "jobs/adhoc/run.sh --data data --output my/run/",
+            )
             self.assertEqual(lines_of(f"{self.dir}/victim"), ["mine"])
             self.assertFalse(os.path.exists(f"{self.dir}/new"))
             subprocess.run(["rm", "-r", f"{self.dir}/my/run.log"], check=True)
@@ -121,11 +157,17 @@ class SharedFolders(words.Words):
         folder = f"{self.dir}/logs/benchmark_log/cnns/resnet50_1node_bz128"
         os.makedirs(folder)
         self.write("victim", "mine\n")
-        for make in (lambda path: os.symlink(f"{self.dir}/victim", path), lambda path: os.symlink(f"{self.dir}/new", path), os.mkfifo):
+        for make in (
+            lambda path: os.symlink(f"{self.dir}/victim", path),
+            lambda path: os.symlink(f"{self.dir}/new", path),
+            os.mkfifo,
+        ):
             make(f"{folder}/1n1c_real.log")
             code, _, err = self.bash("jobs/train.sh", CONVOY_LOGS=f"{self.dir}/logs", CONVOY_DATA="/data")
             self.assertEqual(code, 0, err)
-            self.assertEqual((lines_of(f"{folder}/1n1c_real.log"), lines_of(f"{self.dir}/victim")), (["said"], ["mine"]))
+            self.assertEqual(
+                (lines_of(f"{folder}/1n1c_real.log"), lines_of(f"{self.dir}/victim")), (["said"], ["mine"])
+            )
             self.assertFalse(os.path.islink(f"{folder}/1n1c_real.log") or os.path.exists(f"{self.dir}/new"))
             os.remove(f"{folder}/1n1c_real.log")
 
@@ -142,7 +184,8 @@ class SharedFolders(words.Words):
         commands = {
             "the recipe pipe.cfg": "source jobs/common.sh; launch=(env); train_on auto pipe.cfg --data data",
             "the recipe ./pipe.cfg": "source jobs/common.sh; launch=(env); sweep_on auto lr=1,2 ./pipe.cfg --data data",
-            "the recipe data": "source jobs/common.sh; launch=(env); CELL=1n1g; bench_on cpu resnet50 out --config data",
+            "the recipe data": "source jobs/common.sh; launch=(env); CELL=1n1g; "
+            "bench_on cpu resnet50 out --config data",
         }
         for what, command in commands.items():
             with self.subTest(command):
@@ -151,18 +194,26 @@ class SharedFolders(words.Words):
     def test_no_pipe_that_takes_the_place_of_a_recipe_is_waited_for(self):
         self.write("plain.cfg", "lr = 1\n")
         self.stub("bin/dd", 'rm plain.cfg; mkfifo plain.cfg; exec /bin/dd "$@"')
-        code, out, err = self.bash("source jobs/common.sh; launch=(env); read_arguments plain.cfg; given lr || echo none")
+        code, out, err = self.bash(
+            "source jobs/common.sh; launch=(env); read_arguments plain.cfg; given lr || echo none"
+        )
         self.assertEqual((code, out), (0, "none\n"), err)
 
     def test_no_pipe_that_takes_the_place_of_the_records_is_waited_for(self):
         is_done = "source jobs/common.sh; output=run; is_done && echo done || echo other"
         os.makedirs(f"{self.dir}/run")
         done = '{"kind": "event", "event": "done"}\n'
-        for lines, answer in ((done, "done"), ("x" * (3 << 20) + "\n" + done, "done"), (done + "x" * (3 << 20) + "\n", "other")):
+        for lines, answer in (
+            (done, "done"),
+            ("x" * (3 << 20) + "\n" + done, "done"),
+            (done + "x" * (3 << 20) + "\n", "other"),
+        ):
             self.write("run/metrics.jsonl", lines)
             self.assertEqual(self.bash(is_done)[:2], (0, f"{answer}\n"))
         for program in ("dd", "tail"):  # whichever reads the file
-            self.stub(f"bin/{program}", f'rm run/metrics.jsonl; mkfifo run/metrics.jsonl; exec {shutil.which(program)} "$@"')
+            self.stub(
+                f"bin/{program}", f'rm run/metrics.jsonl; mkfifo run/metrics.jsonl; exec {shutil.which(program)} "$@"'
+            )
         self.assertEqual(self.bash(f"timeout 20 bash -c '{is_done}'")[:2], (0, "other\n"))
 
     def test_the_options_of_a_recipe_are_seen(self):
@@ -173,7 +224,9 @@ class SharedFolders(words.Words):
 
     def test_no_other_pipe_is_waited_for(self):
         os.mkfifo(f"{self.dir}/jobs/site/mine.env")
-        self.refused("the site file jobs/site/mine.env is not a regular file", "timeout 20 bash -c 'source jobs/common.sh'")
+        self.refused(
+            "the site file jobs/site/mine.env is not a regular file", "timeout 20 bash -c 'source jobs/common.sh'"
+        )
         os.remove(f"{self.dir}/jobs/site/mine.env")
         os.remove(f"{self.dir}/jobs/adhoc/hostfile")
         os.mkfifo(f"{self.dir}/jobs/adhoc/hostfile")
