@@ -8,7 +8,8 @@
 namespace convoy {
 namespace {
 
-constexpr size_t columns = 4;  // numbers per sample in messages between ranks
+constexpr size_t columns = 4;           // numbers per sample in messages between ranks
+constexpr int64_t most_deviations = 3;  // that are named; a long run may have thousands
 
 std::vector<double> row_of(const std::vector<EnduranceSample>& samples) {
     std::vector<double> row;
@@ -47,7 +48,7 @@ LevelResult judge_endurance(const std::vector<RankEndurance>& ranks, int64_t ste
         const RankEndurance& rank = ranks[i];
         if (!rank.deviations.empty())
             r.blamed.push_back(
-                {rank.host, "rank " + std::to_string(i), "other bits than at first: " + rank.deviations, true});
+                {rank.host, "rank " + std::to_string(i), "other bits than at first in " + rank.deviations, true});
         for (const EnduranceSample& s : rank.samples)
             for (const auto& [name, unit, value] : {std::tuple("speed", "steps/s", s.steps_per_second),
                                                     {"clock", "Hz", s.clock_hz},
@@ -73,7 +74,7 @@ LevelResult endurance_level(Comm& world, const DeviceChoice& choice, Backend& de
     const std::unique_ptr<Comm> self = world.split(world.rank());
     const StepHashes first = train_bits(*self, choice, c);
     EnduranceCurve curve(most_samples(world.size()));
-    int64_t steps = 0;
+    int64_t steps = 0, repetitions = 0, deviating = 0;
     std::string deviations;
     do {
         const Clock::time_point start = Clock::now();
@@ -82,10 +83,13 @@ LevelResult endurance_level(Comm& world, const DeviceChoice& choice, Backend& de
         steps += int64_t(again.size());
         const SystemSample now = device.sample();
         curve.add({seconds_since(began), double(again.size()) / seconds, now.clock_hz, now.temperature_celsius});
-        if (const size_t step = first_difference(again, first))
-            deviations +=
-                formatted("%sstep %zu after %.0f s", deviations.empty() ? "" : ", ", step, seconds_since(began));
+        ++repetitions;
+        if (const size_t step = first_difference(again, first); step && ++deviating <= most_deviations)
+            deviations += formatted("%s step %zu after %.0f s", deviating > 1 ? "," : "", step, seconds_since(began));
     } while (world.max(int64_t(seconds_since(began) < 60 * minutes)) > 0);
+    if (deviating > 0)
+        deviations = formatted("%lld of %lld repetitions:", (long long)deviating, (long long)repetitions) + deviations +
+                     (deviating > most_deviations ? ", …" : "");
     double seconds = seconds_since(began);
     world.broadcast(&seconds, sizeof seconds);
     const std::vector<std::string> hosts = world.gather_all(world.host()), all = world.gather_all(deviations);

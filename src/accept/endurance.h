@@ -29,7 +29,7 @@ private:
 /// The repetitions of one rank.
 struct RankEndurance {
     std::string host;
-    std::string deviations{};  ///< "step 3 after 12 s, …"; empty: none
+    std::string deviations{};  ///< "1 of 90 repetitions: step 3 after 12 s"; empty: none
     std::vector<EnduranceSample> samples{};
 };
 /// Finds ranks that did not repeat their bits. `steps`: of each rank.

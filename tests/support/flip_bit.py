@@ -1,8 +1,9 @@
 """flip_bit.py PATTERN ARGUMENT RANK FLIPS SECONDS: flips bits in the memory of a running rank, from outside.
 
 Looks for a process of convoy that has ARGUMENT on its command line and the rank RANK. Whenever its private memory
-holds the bytes of the file PATTERN, flips the highest bit of the byte in the middle. Does so FLIPS times, and prints
-how often; ends with 1 if SECONDS pass before. Needs the right to write /proc/PID/mem.
+holds the bytes of the file PATTERN, flips the highest bit of the byte in the middle. Does so until it has made FLIPS
+flips, and prints how many; ends with 1 if SECONDS pass before. Waits 0.3 s after each flip.
+Needs the right to write /proc/PID/mem.
 """
 
 import os
@@ -53,11 +54,14 @@ def main():
     while flips < wanted:
         if time.monotonic() > until:
             sys.exit(f"{flips} flips only")
+        before = flips
         for pid in ranks(argument, rank):
             try:
                 flips += flip(pid, pattern)
             except OSError:  # it ended
                 continue
+        if before < flips < wanted:
+            time.sleep(0.3)
     print(flips)
 
 
