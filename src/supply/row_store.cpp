@@ -1,5 +1,7 @@
 #include "supply/row_store.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "comm/exchange.h"
 

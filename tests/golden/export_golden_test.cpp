@@ -2,6 +2,7 @@
 // running statistics. tests/golden/make_inference.py writes these, and says what parameters are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/onnx_file.h"

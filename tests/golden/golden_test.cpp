@@ -3,6 +3,7 @@
 // the files hold and where their yardstick comes from.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

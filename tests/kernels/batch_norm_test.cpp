@@ -3,6 +3,8 @@
 // blocks. The reference is a scalar loop in double.
 #include "tests/kernels/norm_case.h"  // must come first: it changes CUDA's headers
 
+#include <algorithm>
+
 namespace convoy::test {
 namespace {
 

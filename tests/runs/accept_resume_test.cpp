@@ -2,6 +2,7 @@
 // of a finished acceptance.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

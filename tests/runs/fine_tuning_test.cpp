@@ -3,6 +3,7 @@
 // with the gradient of a training that freezes nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 

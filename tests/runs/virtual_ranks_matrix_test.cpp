@@ -3,6 +3,7 @@
 // and ranks.
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 

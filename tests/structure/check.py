@@ -16,6 +16,12 @@ import words
 FILE_LINES, FUNCTION_LINES = 400, 60
 # Maximum lines of READMEs that are read from start to end.
 README_LINES = {"README.md": 120, "tests/README.md": 120}
+ALGORITHM = re.compile(
+    r"std::(?:ranges::(?!views|begin|end|size|data|range|view)\w+"
+    r"|(?:stable_|partial_)?sort|(?:any|all|none)_of|(?:lower|upper)_bound|equal_range|binary_search|(?:min|max)_element"
+    r"|(?:find|count|copy|remove|replace)(?:_if)?|(?:copy|fill|for_each|generate)_n|fill|transform|reverse|equal|rotate"
+    r"|partition|unique|clamp|minmax|mismatch|is_sorted|shuffle|search|merge|nth_element)\b(?=\()"
+)
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -160,6 +166,16 @@ def rooms():
             yield f"{a} -> {b}", example
 
 
+def algorithms():
+    """A file that uses an algorithm of the standard library includes <algorithm>. Other headers of GCC 12
+    include it, those of GCC 14 do not."""
+    for path in cpp_files():
+        source = read(path)
+        used = ALGORITHM.search(cpp.without_text(source))
+        if used and not re.search(r"^#include <algorithm>", source, re.M):
+            yield path, f"uses {used[0]}, and does not include <algorithm>"
+
+
 def suites():
     """A test's suite is named after its file: runs/resume_test.cpp holds Resume, or ResumeOf…;
     those of cuda/ and kernels/ begin with Cuda and Kernel."""
@@ -226,7 +242,7 @@ def plain_words():
 
 RULES = {
     rule.__name__: rule
-    for rule in (files, functions, types, symbols, cycles, rooms, suites, tiers, since, plain_words)
+    for rule in (files, functions, types, symbols, cycles, rooms, algorithms, suites, tiers, since, plain_words)
 }
 
 

@@ -53,6 +53,16 @@ TEST_F(Structure, NoFoldersIncludeOneAnother) { EXPECT_EQ(offenders("cycles"), "
 
 TEST_F(Structure, FoldersIncludeOnlyWhatTheTableNames) { EXPECT_EQ(offenders("rooms"), ""); }
 
+TEST_F(Structure, AlgorithmsComeFromTheirHeader) {
+    EXPECT_EQ(offenders("algorithms"), "");
+    const std::string sorted = "void f(std::vector<int>& v) { std::sort(v.begin(), v.end()); }\n";
+    EXPECT_EQ(offenders_among({{"src/a.cpp", "// std::sort()\n#include <algorithm>\n" + sorted},
+                               {"src/b.cpp", "// std::sort(), with #include <algorithm>\n"},
+                               {"src/c.cpp", sorted}},
+                              "algorithms"),
+              "src/c.cpp: uses std::sort, and does not include <algorithm>\n");
+}
+
 TEST_F(Structure, SuitesAreCalledAsTheirFiles) { EXPECT_EQ(offenders("suites"), ""); }
 
 TEST_F(Structure, TiersNameTestsThatThereAre) { EXPECT_EQ(offenders("tiers"), ""); }

@@ -2,6 +2,7 @@
 // format, and the size of images that a model sees.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

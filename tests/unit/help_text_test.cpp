@@ -2,6 +2,7 @@
 // program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <regex>

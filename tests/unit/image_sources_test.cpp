@@ -2,6 +2,7 @@
 // archives, the same image twice. Nothing is lost or taken twice without a message.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/support/cluster.h"

@@ -1,5 +1,7 @@
 // TIFF files as pixels, compared with what Pillow reads from the same files.
 // tests/support/tiff_writer.py writes kinds that Pillow does not write.
+#include <algorithm>
+
 #include "tests/unit/decoded_files.h"
 
 namespace convoy::test {

@@ -1,4 +1,5 @@
 // Metric files: HDF5, h5ls, h5dump, h5py and src/plot/plot.py read the values that were written.
+#include <algorithm>
 #include <random>
 
 #include "run/metrics_file.h"

@@ -1,6 +1,7 @@
 // Threads that read pieces: waiting, dropping pieces, and exceptions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>

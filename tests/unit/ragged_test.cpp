@@ -2,6 +2,7 @@
 // shards are refused before memory is allocated for what they claim.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
