@@ -139,7 +139,7 @@ TEST_F(DiskFaults, FullDiskAtACheckpointLeavesNoHalfFile) {
         EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics must survive";
         return f.err;
     };
-    const std::string lost = on_a_disk_that_fills(launch_command(2, train + "--epochs 40 --checkpoint-every 3"));
+    const std::string lost = on_a_disk_that_fills(launch_command(2, train + "--epochs 12 --checkpoint-every 3", 200));
     EXPECT_NE(lost.find("warning: no checkpoint: " + run + "/checkpoints/step-"), std::string::npos) << lost;
     EXPECT_NE(lost.find("convoy: " + run + "/model.h5"), std::string::npos) << lost;
     // The run is asked to stop, but cannot write the checkpoint: it must not report success.
