@@ -18,9 +18,11 @@ T      ?= *
 Q := $(if $(V),,@)
 
 # Make splits names at blanks; the checkout's own path may have some.
-$(foreach v,BUILD CUDA ONEDNN CUDNN_FRONTEND,$(if $(word 2,$($v)),$(error $v='$($v)': make takes paths apart at blanks; name a link without one)))
+$(foreach v,BUILD CUDA ONEDNN CUDNN_FRONTEND,$(if $(word 2,$($v)),\
+  $(error $v='$($v)': make takes paths apart at blanks; name a link without one)))
 # The second part would be a path in the current folder.
-$(foreach v,CUDA ONEDNN,$(if $(findstring :,$(abspath $($v))),$(error $v='$(abspath $($v))': the loader takes paths apart at colons; build in a folder without one)))
+$(foreach v,CUDA ONEDNN,$(if $(findstring :,$(abspath $($v))),\
+  $(error $v='$(abspath $($v))': the loader takes paths apart at colons; build in a folder without one)))
 
 # ---- flags ---------------------------------------------------------------------------------------
 OPT := $(if $(DEBUG),-O0 -g3,-O3 -g1) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
@@ -34,13 +36,15 @@ WNO += $(if $(SANITIZE),-Wno-maybe-uninitialized)
 # Clang warns if it cannot vectorise a loop marked simd, as in sanitized builds.
 WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-option)
 # Not -isystem /usr/include, which would hide the C library from the C++ library's own includes.
-CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) $(if $(filter-out /usr,$(ONEDNN)),-isystem $(ONEDNN)/include)
+CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) \
+            $(if $(filter-out /usr,$(ONEDNN)),-isystem $(ONEDNN)/include)
 # Buffer overflows end the program, and addresses of functions cannot be overwritten. Some compilers
 # define _FORTIFY_SOURCE themselves; it needs an optimizing build.
 HARDEN := $(if $(DEBUG)$(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) -fstack-protector-strong
 CXXFLAGS += -std=c++20 $(OPT) $(HARDEN) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -Wl,-z,relro,-z,now -L$(ONEDNN)/lib
-LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -ltiff -lwebpdemux -lwebp -lgif -lcrypto -lz -ldl
+LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl \
+            -lboost_program_options -lhwloc -larchive -ljpeg -lpng -ltiff -lwebpdemux -lwebp -lgif -lcrypto -lz -ldl
 # The folder where programs look for oneDNN. It does not depend on where the program lies: in /tmp,
 # anybody could put a library beside it. Not in LDFLAGS: a checkout that was moved is only linked
 # again, not compiled.
@@ -52,12 +56,15 @@ in_quotes = $(subst ','\'',$1)
 # If the toolkit, cuDNN, NCCL and cudnn-frontend's headers are present, src/backend/cuda and
 # kernels/ become libconvoy_cuda.so. cuda_loaded.cpp opens it beside the executable, which therefore
 # starts without CUDA's libraries. If one of them is missing, cuda_absent.cpp is built instead.
-CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h $(CUDNN_FRONTEND)/include/cudnn_frontend.h)
+CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h \
+                      $(CUDNN_FRONTEND)/include/cudnn_frontend.h)
 CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
 CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))
 # Warn about an incomplete toolkit, but not about a missing one.
 ifneq ($(and $(CUDA_LACKS),$(wildcard $(CUDA)/bin/nvcc)),)
-ifeq ($(filter deps info clean help run data check test test-all test-gpu bench-gpu bench-peers bench-data validate-predict predict-cpu record-cpu bundle,$(MAKECMDGOALS)),)
+# These targets build nothing, or call make again, which warns.
+ifeq ($(filter deps info clean help run data check test test-all test-gpu bench-gpu bench-peers bench-data \
+               validate-predict predict-cpu record-cpu bundle,$(MAKECMDGOALS)),)
 $(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-frontend))
 endif
 endif
@@ -75,15 +82,18 @@ CUDA_BACKEND := $(BUILD)/libconvoy_cuda.so
 NVCC     := $(CUDA)/bin/nvcc
 # Machine code for each architecture, and PTX of the highest one for later GPUs.
 PTX_ARCH := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n1)
-GENCODE  := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) -gencode arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
-NVCCFLAGS += -std=c++20 $(if $(DEBUG),-g -G,-O3 -lineinfo) -Isrc -I. $(GENCODE) -ccbin $(CXX) -Werror all-warnings -Xcompiler -Wall,-fPIC
+GENCODE  := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) \
+            -gencode arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
+NVCCFLAGS += -std=c++20 $(if $(DEBUG),-g -G,-O3 -lineinfo) -Isrc -I. $(GENCODE) -ccbin $(CXX) \
+             -Werror all-warnings -Xcompiler -Wall,-fPIC
 # Flags for code in a shared object.
 PIC := -fPIC -fno-semantic-interposition
 CUDA_INCLUDE := -isystem $(CUDA)/include -isystem $(CUDNN_FRONTEND)/include
 CUDA_FLAGS := $(CUDA_INCLUDE) -DCONVOY_CUDA_ARCHS='"$(CUDA_ARCHS)"'
 # cudart is linked statically, so that the program starts and can report a missing driver. cuDNN
 # opens NVRTC itself, by name: it is needed, although our code does not call it.
-CUDA_LIBS  := -L$(CUDA)/lib64 -lcudnn -lnccl -Wl,--push-state,--no-as-needed -lnvrtc -Wl,--pop-state -lcudart_static -ldl -lrt -lpthread
+CUDA_LIBS  := -L$(CUDA)/lib64 -lcudnn -lnccl -Wl,--push-state,--no-as-needed -lnvrtc -Wl,--pop-state \
+              -lcudart_static -ldl -lrt -lpthread
 endif
 # hwloc, in mpirun, would ask X servers for GPUs, and any user of a node can answer in their place.
 HWLOC_COMPONENTS ?= -gl
@@ -95,7 +105,10 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run tensorboard reframe check test test-rest test-all test-fresh test-container test-cuda12 rehearse-slot test-programs emulated mistakes test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers test-interchange bench-data validate-predict predict-cpu record-cpu sass bundle data format check-format tidy clean help FORCE
+.PHONY: all deps info run tensorboard reframe check test test-rest test-all test-fresh test-container test-cuda12 \
+        rehearse-slot test-programs emulated mistakes test-faults test-sanitized fuzz test-jobs test-pbs acceptance \
+        test-gpu bench-gpu bench-peers test-interchange bench-data validate-predict predict-cpu record-cpu sass bundle \
+        data format check-format tidy clean help FORCE
 ##@ Build and run
 all: $(BUILD)/convoy ## build/convoy; with CUDA also build/libconvoy_cuda.so, its backend for GPUs
 
@@ -161,7 +174,8 @@ deps: ## install what is missing (root), or say what is missing
 	@CUDA='$(CUDA)' CUDNN_FRONTEND='$(CUDNN_FRONTEND)' ONEDNN='$(ONEDNN)' bash .ci/deps.sh install
 
 info: ## every dependency: version, place
-	@CUDA='$(CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' CUDNN_FRONTEND='$(CUDNN_FRONTEND)' ONEDNN='$(ONEDNN)' MPICXX='$(MPICXX)' PYTHON='$(PYTHON)' bash .ci/deps.sh info
+	@CUDA='$(CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' CUDNN_FRONTEND='$(CUDNN_FRONTEND)' ONEDNN='$(ONEDNN)' \
+	  MPICXX='$(MPICXX)' PYTHON='$(PYTHON)' bash .ci/deps.sh info
 
 # ---- use -----------------------------------------------------------------------------------------
 run: ## train on input/cifar10 if it is there, else on the sample; ARGS=

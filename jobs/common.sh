@@ -27,7 +27,13 @@ source jobs/outer_job.sh
 
 # PBS splits the values of variables at commas and backslashes, and strips blanks off their ends.
 # Such values are passed in base64, and so is a value that begins like one.
-packed() { if [[ $1 == base64:* || $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
+packed() {
+  if [[ $1 == base64:* || $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then
+    echo "base64:$(base64 -w0 <<<"$1")"
+  else
+    echo "$1"
+  fi
+}
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
 passed_names="CONVOY_SITE CONVOY_ASKED_GPUS CONVOY_RUNS CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS"
 for name in CONVOY_ARGS CONVOY_SUBMIT $passed_names; do
@@ -178,7 +184,8 @@ is_done() {
   local kept=("$output"/checkpoints/step-*.h5) lines=$output/metrics.jsonl size
   [[ ! -e ${kept[0]} && -f $lines ]] && size=$(stat -Lc %s "$lines" 2>/dev/null) || return 1
   # The last line is in the last MiB. A pipe that has taken the file's place is not waited for.
-  dd if="$lines" iflag=nonblock,skip_bytes skip=$((size > 1 << 20 ? size - (1 << 20) : 0)) bs=1M count=1 2>/dev/null | tail -n 1 | grep -q '"done"'
+  dd if="$lines" iflag=nonblock,skip_bytes skip=$((size > 1 << 20 ? size - (1 << 20) : 0)) bs=1M count=1 2>/dev/null |
+    tail -n 1 | grep -q '"done"'
 }
 
 # train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, from the
@@ -205,7 +212,8 @@ train_on() {
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
   # If a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0. A run that was done
   # before, and kept no checkpoint, writes nothing.
-  if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] && ! given dry-run && ! given help && ! is_done; then
+  if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] &&
+    ! given dry-run && ! given help && ! is_done; then
     echo "convoy job: mpirun ended with 0, but the training has written no model: a host or a connection is lost"
     code=$daemon_lost
   fi
@@ -220,7 +228,10 @@ sweep_on() {
   IFS=, read -ra values <<<"${option#*=}"
   option=${option%%=*}
   shift 2
-  [[ $index -lt ${#values[@]} ]] || { echo "convoy job: $option has ${#values[@]} values; nothing for element $index"; exit 0; }
+  if [[ $index -ge ${#values[@]} ]]; then
+    echo "convoy job: $option has ${#values[@]} values; nothing for element $index"
+    exit 0
+  fi
   id=$(job_id)
   read_arguments "$@"
   given keep || set -- "$@" --keep 0
