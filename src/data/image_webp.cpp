@@ -1,4 +1,5 @@
 // Decodes WebP with libwebp. For an animation, decodes the first frame into a black canvas.
+#include <sys/mman.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -38,9 +39,19 @@ public:
     WebPIterator frame{};
 };
 
-void check(VP8StatusCode status) {
+/// Returns whether there is memory to decode this many pixels, with 512 MiB for libwebp's tables.
+bool has_memory_for(int64_t pixels) {
+    const size_t bytes = size_t(pixels) * 8 + (size_t(512) << 20);
+    void* room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return false;
+    ::munmap(room, bytes);
+    return true;
+}
+
+/// libwebp 1.5 reports a lack of memory for some damaged files, too. `pixels`: of the picture.
+void check(VP8StatusCode status, int64_t pixels) {
     if (status == VP8_STATUS_OK) return;
-    if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
+    if (status == VP8_STATUS_OUT_OF_MEMORY && !has_memory_for(pixels)) throw std::bad_alloc();
     if (status == VP8_STATUS_SUSPENDED || status == VP8_STATUS_NOT_ENOUGH_DATA)
         throw BadImage(ImageFault::truncated, "WebP: ends too early");
     throw BadImage(ImageFault::damaged, status == VP8_STATUS_UNSUPPORTED_FEATURE ? "WebP: has an unknown feature"
@@ -51,7 +62,8 @@ void check(VP8StatusCode status) {
 void decode_frame(const WebPIterator& frame, RgbImage& to) {
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config)) throw std::runtime_error("libwebp is of another version than its headers");
-    check(WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &config.input));
+    const int64_t pixels = int64_t(to.height) * to.width;
+    check(WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &config.input), pixels);
     const int right = frame.x_offset + frame.width, below = frame.y_offset + frame.height;
     if (config.input.width != frame.width || config.input.height != frame.height || frame.x_offset < 0 ||
         frame.y_offset < 0 || right > to.width || below > to.height)
@@ -62,7 +74,7 @@ void decode_frame(const WebPIterator& frame, RgbImage& to) {
     config.output.colorspace = MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA = {to.pixels.data() + first, int(row), to.pixels.size() - first};
-    check(WebPDecode(frame.fragment.bytes, frame.fragment.size, &config));
+    check(WebPDecode(frame.fragment.bytes, frame.fragment.size, &config), pixels);
 }
 
 int orientation_of(const WebPDemuxer* demuxer) {
