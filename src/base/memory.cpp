@@ -23,6 +23,14 @@ size_t bytes_of(const char* path, const std::string& key, size_t otherwise) {
 
 size_t peak_memory() { return bytes_of("/proc/self/status", "VmHWM:", 0); }
 
+// Uses mmap, because compilers remove an unused allocation.
+bool is_available(size_t bytes) {
+    void* room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return false;
+    ::munmap(room, bytes);
+    return true;
+}
+
 void spare_address_space() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);

@@ -8,6 +8,10 @@ namespace convoy {
 /// Returns the peak resident memory of this process in bytes (VmHWM); 0 if the system does not say.
 size_t peak_memory();
 
+/// Returns whether the system would give this process `bytes` more now. Where address space is
+/// limited (ulimit -v), it may not.
+bool is_available(size_t bytes);
+
 /// If address space is limited (ulimit -v), makes all threads allocate from one heap, because a
 /// heap per thread would reserve 64 MiB of addresses. Call it before the first thread starts.
 void spare_address_space();

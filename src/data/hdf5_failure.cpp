@@ -1,7 +1,5 @@
 #include "data/hdf5_failure.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include <new>
 
 #include "base/file_error.h"
+#include "base/memory.h"
 
 namespace convoy::h5 {
 namespace {
@@ -55,17 +54,12 @@ bool is_checksum_mismatch(const Failure& f) {
     return by_a_checker && f.minor == H5E_READERROR && f.system == 0;
 }
 
-/// Returns true if there is still as much memory as HDF5 allocates at once for an intact file. Uses
-/// mmap, because compilers remove an unused allocation.
+/// Returns true if there is still as much memory as HDF5 allocates at once for an intact file.
 bool has_memory_for(const std::string& path) {
     constexpr size_t structures = size_t(16) << 20;  // for HDF5's own structures, which are in no file
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(path, error);
-    if (error) return false;
-    void* room = ::mmap(nullptr, bytes + structures, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) return false;
-    ::munmap(room, bytes + structures);
-    return true;
+    return !error && is_available(bytes + structures);
 }
 
 /// Returns ": cannot be VERB: REASON; ADVICE" if the system refused something, else "".

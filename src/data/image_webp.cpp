@@ -1,5 +1,4 @@
 // Decodes WebP with libwebp. For an animation, decodes the first frame into a black canvas.
-#include <sys/mman.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -7,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "base/memory.h"
 #include "data/image_file.h"
 
 namespace convoy {
@@ -39,19 +39,11 @@ public:
     WebPIterator frame{};
 };
 
-/// Returns whether there is memory to decode this many pixels, with 512 MiB for libwebp's tables.
-bool has_memory_for(int64_t pixels) {
-    const size_t bytes = size_t(pixels) * 8 + (size_t(512) << 20);
-    void* room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) return false;
-    ::munmap(room, bytes);
-    return true;
-}
-
 /// libwebp 1.5 reports a lack of memory for some damaged files, too. `pixels`: of the picture.
 void check(VP8StatusCode status, int64_t pixels) {
     if (status == VP8_STATUS_OK) return;
-    if (status == VP8_STATUS_OUT_OF_MEMORY && !has_memory_for(pixels)) throw std::bad_alloc();
+    constexpr size_t tables = size_t(512) << 20;  // libwebp's own, ample
+    if (status == VP8_STATUS_OUT_OF_MEMORY && !is_available(tables + size_t(pixels) * 8)) throw std::bad_alloc();
     if (status == VP8_STATUS_SUSPENDED || status == VP8_STATUS_NOT_ENOUGH_DATA)
         throw BadImage(ImageFault::truncated, "WebP: ends too early");
     throw BadImage(ImageFault::damaged, status == VP8_STATUS_UNSUPPORTED_FEATURE ? "WebP: has an unknown feature"

@@ -64,7 +64,7 @@ TEST_F(AcceptRun, AnySoundNumberOfRanksHasTheSameBitsAsItsFingerprint) {
 
 // The bit is flipped by another program, as a fault of memory is: in the image that each repetition
 // of one rank's training reads last, so that a flip at almost any moment changes that repetition.
-// flip_bit.py waits 0.3 s after each flip, so that other repetitions stay as they are.
+// flip_bit.py waits 0.3 s between its looks, so that other repetitions stay as they are.
 TEST_F(AcceptRun, ABitThatIsFlippedFromOutsideIsNamedWithItsRank) {
     constexpr int batch = 8, steps = 50, side = 28;
     const Source made = make_synthetic({.images = batch * steps,

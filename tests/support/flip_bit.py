@@ -2,7 +2,7 @@
 
 Looks for a process of convoy that has ARGUMENT on its command line and the rank RANK. Whenever its private memory
 holds the bytes of the file PATTERN, flips the highest bit of the byte in the middle. Does so until it has made FLIPS
-flips, and prints how many; ends with 1 if SECONDS pass before. Waits 0.3 s after each flip.
+flips, and prints how many; ends with 1 if SECONDS pass before. After a look that flipped something, it waits 0.3 s.
 Needs the right to write /proc/PID/mem.
 """
 

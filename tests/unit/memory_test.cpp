@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/memory.h"
 #include "base/memory_budget.h"
 #include "tests/support/support.h"
 
@@ -66,6 +67,11 @@ protected:
 
 constexpr const char* unified_mount = "25 1 0:22 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 constexpr const char* memory_mount = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n";
+
+TEST(Memory, IsAvailableWithinTheAddressesOfAProcess) {
+    EXPECT_TRUE(is_available(size_t(1) << 20));
+    EXPECT_FALSE(is_available(size_t(1) << 62));
+}
 
 TEST_F(MemoryLimits, FreeMemoryOfTheNode) {
     expect_least(8 * mib, "this node");
